@@ -1,0 +1,51 @@
+// Everything one worker counts. Written by its worker only, read by any thread.
+// INFO and the tests read these same counters.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "penstock/stats/counter.h"
+#include "penstock/stats/histogram.h"
+
+namespace penstock::stats {
+
+inline constexpr std::size_t kCommandsMax = 1024;  // size of the command table, with room to learn
+
+// Error codes that are counted by name; all others are "other", the last.
+inline constexpr std::array<std::string_view, 27> kErrorCodes{
+    "ERR", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM", "NOPROTO", "CROSSSLOT", "CLUSTERDOWN",
+    "TRYAGAIN", "LOADING", "READONLY", "MOVED", "ASK", "MASTERDOWN", "NOSCRIPT", "BUSY", "OOM",
+    "MISCONF", "NOREPLICAS", "EXECABORT", "BUSYGROUP", "NOGROUP", "BUSYKEY", "UNKILLABLE",
+    "NOTBUSY", "INPROG", "other"};
+
+struct CommandStats {
+  Counter calls, usec, failed;
+};
+
+struct WorkerStats {
+  // Clients.
+  Counter clients;  // connected now
+  Counter clients_accepted, clients_closed, clients_rejected, clients_closed_output, clients_closed_query,
+      clients_closed_idle, clients_closed_memory, protocol_errors;
+  // Commands.
+  Counter commands, in_flight, split_commands, split_parts;
+  std::array<CommandStats, kCommandsMax> by_command;
+  std::array<Counter, kErrorCodes.size()> errors;  // error replies to clients
+  // What went another way than straight.
+  Counter moved, ask, tryagain, clusterdown, loading, readonly, masterdown;
+  Counter retries, outcome_unknown, timed_out, not_sent;
+  Counter stalled_order, stalled_pipe, stalled_in_flight, stalled_output;
+  // Microseconds: from reading a request to handing over its reply; the node's part of it (from
+  // queueing it to reading the reply); what it waited in the proxy besides.
+  Histogram latency, backend_latency, proxy_latency;
+  Histogram turn_time;  // from the end of one wait to the beginning of the next
+  Counter buffer_bytes, buffer_bytes_cached;
+
+  void count_error(std::string_view frame);
+};
+
+}  // namespace penstock::stats
