@@ -1,0 +1,133 @@
+// Finds a command's keys, as db.c's getKeysUsingKeySpecs and the two functions behind SORT and
+// MIGRATE, whose specifications are incomplete.
+// SPDX-License-Identifier: Apache-2.0
+#include "penstock/command/key_finder.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "penstock/resp/number.h"
+
+namespace penstock::command {
+namespace {
+
+using Index = std::int64_t;  // of an argument; negative while a rule is being applied
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+
+std::string_view at(const resp::Request& request, Index index) {
+  return request[static_cast<std::size_t>(index)];
+}
+
+// Where the keys of one specification start; none when its keyword is not there.
+std::optional<Index> begin_of(const KeySpec& spec, const resp::Request& request) {
+  if (spec.begin == KeySpec::Begin::index) return spec.first;
+  const Index count = static_cast<Index>(request.size());
+  const Index start = spec.first > 0 ? spec.first : count + spec.first;
+  const Index step = spec.first > 0 ? 1 : -1;
+  const Index stop = spec.first > 0 ? count - 1 : 1;
+  for (Index i = start; i != stop && i > 0 && i < count; i += step) {
+    if (equals_ignoring_case(at(request, i), spec.keyword)) return i + 1;
+  }
+  return std::nullopt;
+}
+
+struct Range {
+  Index first, last, step;
+};
+
+std::optional<Range> range_of(const KeySpec& spec, Index first, const resp::Request& request) {
+  const Index count = static_cast<Index>(request.size());
+  if (spec.find == KeySpec::Find::keynum) {
+    std::int64_t keys = 0;
+    if (first + spec.count_at >= count ||
+        !resp::parse_integer(at(request, first + spec.count_at), keys) || keys < 0 ||
+        keys > count) {
+      return std::nullopt;
+    }
+    first += spec.keys_at;
+    return Range{first, first + (keys - 1) * spec.step, spec.step};
+  }
+  if (spec.last >= 0) return Range{first, first + spec.last, spec.step};
+  if (spec.limit <= 1) return Range{first, count + spec.last, spec.step};
+  return Range{first, first + (count - first) / spec.limit + spec.last, spec.step};
+}
+
+bool add_range(const Range& range, std::string_view flags, const resp::Request& request,
+               std::vector<KeyPosition>& keys) {
+  const Index count = static_cast<Index>(request.size());
+  if (range.last < range.first) return range.last == range.first - range.step;  // no keys
+  if (range.last >= count) return false;
+  for (Index i = range.first; i <= range.last; i += range.step) {
+    keys.push_back({static_cast<std::uint32_t>(i), flags});
+  }
+  return true;
+}
+
+// SORT key [BY pattern] [LIMIT a b] [GET pattern ...] [STORE destination]; the last STORE counts.
+void add_sort_destination(const resp::Request& request, std::vector<KeyPosition>& keys) {
+  std::size_t destination = 0;
+  for (std::size_t i = 2; i < request.size(); ++i) {
+    if (equals_ignoring_case(request[i], "limit")) {
+      i += 2;
+    } else if (equals_ignoring_case(request[i], "get") || equals_ignoring_case(request[i], "by")) {
+      i += 1;
+    } else if (equals_ignoring_case(request[i], "store") && i + 1 < request.size()) {
+      destination = ++i;
+    }
+  }
+  if (destination > 0) keys.push_back({static_cast<std::uint32_t>(destination), "OW update"});
+}
+
+// MIGRATE host port key|"" db timeout [...] [KEYS key ...]
+void find_migrate_keys(const resp::Request& request, std::vector<KeyPosition>& keys) {
+  constexpr std::string_view kFlags = "RW access delete";
+  if (request.size() < 4) return;
+  for (std::size_t i = 6; i < request.size() && request[3].empty(); ++i) {
+    if (!equals_ignoring_case(request[i], "keys")) continue;
+    while (++i < request.size()) keys.push_back({static_cast<std::uint32_t>(i), kFlags});
+    return;
+  }
+  keys.push_back({3, kFlags});
+}
+
+}  // namespace
+
+bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
+bool has_option(const resp::Request& request, std::size_t first, std::string_view option) {
+  for (std::size_t i = first; i < request.size(); ++i) {
+    if (equals_ignoring_case(request[i], option)) return true;
+  }
+  return false;
+}
+
+bool find_keys(const Command& command, const resp::Request& request,
+               std::vector<KeyPosition>& keys) {
+  keys.clear();
+  if (command.name == "migrate") {
+    find_migrate_keys(request, keys);
+    return true;
+  }
+  for (const KeySpec& spec : command.keys()) {
+    if (spec.begin == KeySpec::Begin::unknown) continue;
+    const std::optional<Index> first = begin_of(spec, request);
+    if (!first) continue;
+    const std::optional<Range> range = range_of(spec, *first, request);
+    if (!range || !add_range(*range, spec.flags, request, keys)) {
+      keys.clear();
+      return false;
+    }
+  }
+  const bool sorts = command.name == "sort" || command.name == "sort_ro";
+  if (sorts && request.size() > 1) {
+    keys.push_back({1, "RO access"});
+    if (command.name == "sort") add_sort_destination(request, keys);
+  }
+  return true;
+}
+
+}  // namespace penstock::command
