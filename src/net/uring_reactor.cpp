@@ -1,0 +1,398 @@
+// The io_uring back end.
+// SPDX-License-Identifier: Apache-2.0
+#include "net/uring_reactor.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "net/uring_compat.h"
+#include "penstock/log/check.h"
+
+namespace penstock::net {
+namespace {
+
+constexpr unsigned kSubmissionEntries = 1024;
+constexpr std::uint16_t kClientGroup = 0;
+constexpr std::uint16_t kNodeGroup = 1;
+
+// Below this many unanswered requests a turn never waits for a batch: nobody would fill it.
+constexpr std::size_t kBatchOutstanding = 16;
+
+// After running out of descriptors, accepting rests this long.
+constexpr Nanos kAcceptPause = 100'000'000;
+
+// An owner's pointer and the operation share the completion's 64 bits.
+constexpr std::uintptr_t kOperationMask = 7;
+
+}  // namespace
+
+UringReactor::UringReactor(const ReactorOptions& options) : options_(options) {
+  create_ring();
+  try {
+    client_buffers_ = std::make_unique<BufferRing>(ring_, kClientGroup, options.client_buffers,
+                                                   options.client_buffer_bytes);
+    node_buffers_ = std::make_unique<BufferRing>(ring_, kNodeGroup, options.node_buffers,
+                                                 options.node_buffer_bytes);
+    set_up_wake();
+  } catch (...) {
+    client_buffers_.reset();
+    node_buffers_.reset();
+    io_uring_queue_exit(&ring_);
+    throw;
+  }
+}
+
+UringReactor::~UringReactor() {
+  client_buffers_.reset();
+  node_buffers_.reset();
+  io_uring_queue_exit(&ring_);
+  ::close(wake_fd_);
+}
+
+void UringReactor::create_ring() {
+  constexpr unsigned kAlways = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_SUBMIT_ALL;
+  // The order matters: with DEFER_TASKRUN completions wait until we ask, with COOP_TASKRUN at
+  // least until the next system call. A plain ring interrupts the worker: twice the CPU.
+  constexpr unsigned kLadder[] = {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
+                                  IORING_SETUP_COOP_TASKRUN};
+  int error = 0;
+  for (const unsigned flags : kLadder) {
+    for (unsigned cq = options_.completion_queue; cq >= 512; cq /= 2) {
+      io_uring_params params{};
+      params.flags = kAlways | flags;
+      params.cq_entries = cq;
+      error = io_uring_queue_init_params(kSubmissionEntries, &ring_, &params);
+      if (error != -ENOMEM) break;  // a small RLIMIT_MEMLOCK: try a smaller ring
+    }
+    if (error != -EINVAL) break;
+  }
+  if (error < 0) throw std::system_error(-error, std::generic_category(), "io_uring_setup");
+  constexpr unsigned kNeeded = IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE |
+                               IORING_FEAT_FAST_POLL | IORING_FEAT_EXT_ARG;
+  if ((ring_.features & kNeeded) != kNeeded) {
+    io_uring_queue_exit(&ring_);
+    throw std::system_error(ENOSYS, std::generic_category(), "io_uring features");
+  }
+  enter_flags_ = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
+  if (io_uring_register_ring_fd(&ring_) == 1) enter_flags_ |= IORING_ENTER_REGISTERED_RING;
+  if ((ring_.features & uring::kFeatureNoIowait) != 0) enter_flags_ |= uring::kEnterNoIowait;
+  can_wait_for_more_ = (ring_.features & uring::kFeatureMinTimeout) != 0;
+}
+
+void UringReactor::set_up_wake() {
+  wake_fd_ = eventfd(0, EFD_CLOEXEC);
+  if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+  arm_wake();
+}
+
+io_uring_sqe* UringReactor::next_entry(Operation operation, void* owner) {
+  io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+  while (entry == nullptr) {
+    io_uring_submit(&ring_);
+    entry = io_uring_get_sqe(&ring_);
+  }
+  std::memset(entry, 0, sizeof(*entry));
+  entry->user_data = reinterpret_cast<std::uintptr_t>(owner) | static_cast<unsigned>(operation);
+  return entry;
+}
+
+// prep functions clear user_data in some liburing versions, so it is set again after them.
+#define PREPARE(operation, owner, function, ...)                                               \
+  do {                                                                                         \
+    io_uring_sqe* entry_ = next_entry(operation, owner);                                       \
+    const auto data_ = entry_->user_data;                                                      \
+    function(entry_, __VA_ARGS__);                                                             \
+    entry_->user_data = data_;                                                                 \
+  } while (false)
+
+void UringReactor::listen(Listener& listener) {
+  listener.wanted_ = true;
+  arm_accept(listener);
+}
+
+void UringReactor::stop_listening(Listener& listener) {
+  listener.wanted_ = false;
+  std::erase(paused_, &listener);
+  if (listener.armed_) cancel(&listener, Operation::accept);
+}
+
+void UringReactor::arm_accept(Listener& listener) {
+  PREPARE(Operation::accept, &listener, io_uring_prep_multishot_accept, listener.fd_, nullptr,
+          nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  listener.armed_ = true;
+}
+
+void UringReactor::arm_wake() {
+  PREPARE(Operation::wake, nullptr, io_uring_prep_read, wake_fd_, &wake_count_,
+          sizeof(wake_count_), 0);
+}
+
+void UringReactor::adopt(Stream& stream, int fd) {
+  CHECK(stream.fd_ < 0);
+  stream.fd_ = fd;
+}
+
+bool UringReactor::connect(Stream& stream, const Address& address) {
+  CHECK(stream.fd_ < 0);
+  stream.fd_ = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (stream.fd_ < 0) return false;
+  stream.connecting_ = true;
+  ++stream.pending_;
+  // The address is copied when the entry is submitted, which is before it can go out of scope.
+  PREPARE(Operation::connect, &stream, io_uring_prep_connect, stream.fd_, address.get(),
+          address.length);
+  io_uring_submit(&ring_);
+  return true;
+}
+
+void UringReactor::start_receive(Stream& stream) {
+  stream.receiving_ = true;
+  if (!stream.armed_ && !stream.ended_ && !stream.closing_) arm_receive(stream);
+}
+
+void UringReactor::stop_receive(Stream& stream) {
+  if (stream.receiving_ && stream.armed_) cancel(&stream, Operation::receive);
+  stream.receiving_ = false;
+}
+
+void UringReactor::arm_receive(Stream& stream) {
+  const bool client = stream.kind_ == StreamKind::client;
+  io_uring_sqe* entry = next_entry(Operation::receive, &stream);
+  const auto data = entry->user_data;
+  io_uring_prep_recv_multishot(entry, stream.fd_, nullptr, 0, 0);
+  entry->user_data = data;
+  entry->flags |= IOSQE_BUFFER_SELECT;
+  entry->buf_group = client ? kClientGroup : kNodeGroup;
+  stream.armed_ = true;
+  ++stream.pending_;
+}
+
+void UringReactor::cancel(void* owner, Operation operation) {
+  const auto target = reinterpret_cast<std::uintptr_t>(owner) | static_cast<unsigned>(operation);
+  PREPARE(Operation::cancel, nullptr, io_uring_prep_cancel64, target, 0);
+}
+
+std::size_t UringReactor::send(Stream& stream, std::span<const iovec> bytes) {
+  CHECK(!stream.sending_ && !stream.closing_);
+  stream.sending_ = true;
+  ++stream.pending_;
+  ++sends_submitted_;
+  stats_.sends.add();
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_WAITALL;
+  if (bytes.size() == 1) {
+    PREPARE(Operation::send, &stream, io_uring_prep_send, stream.fd_, bytes[0].iov_base,
+            bytes[0].iov_len, kFlags);
+    return kInFlight;
+  }
+  if (messages_used_ == messages_.size()) messages_.emplace_back();
+  Message& message = messages_[messages_used_++];
+  const std::size_t pieces = std::min(bytes.size(), std::size(message.pieces));
+  std::copy_n(bytes.begin(), pieces, message.pieces);
+  message.header = {};
+  message.header.msg_iov = message.pieces;
+  message.header.msg_iovlen = pieces;
+  PREPARE(Operation::send, &stream, io_uring_prep_sendmsg, stream.fd_, &message.header, kFlags);
+  return kInFlight;
+}
+
+// A closed descriptor does not stop an armed receive, so everything is cancelled first.
+void UringReactor::close(Stream& stream) {
+  CHECK(!stream.closing_);
+  stream.closing_ = true;
+  stream.receiving_ = false;
+  std::erase(starved_, &stream);
+  if (stream.fd_ >= 0) ::shutdown(stream.fd_, SHUT_RDWR);
+  if (stream.armed_) cancel(&stream, Operation::receive);
+  if (stream.sending_) cancel(&stream, Operation::send);
+  if (stream.connecting_) cancel(&stream, Operation::connect);
+  finish_close(stream);
+}
+
+// Once the kernel holds nothing of the stream any more.
+void UringReactor::finish_close(Stream& stream) {
+  if (stream.pending_ > 0 || std::exchange(stream.released_, true)) return;
+  if (stream.fd_ >= 0) ::close(stream.fd_);
+  stream.fd_ = -1;
+  closed_.push_back(&stream);
+}
+
+void UringReactor::report_closed() {
+  // A handler may close further streams; those are reported in the next turn.
+  std::vector<Stream*> closed;
+  closed.swap(closed_);
+  for (Stream* stream : closed) {
+    stream->closing_ = stream->ended_ = stream->broken_ = stream->released_ = false;
+    stream->on_closed();
+  }
+}
+
+void UringReactor::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof(one));
+}
+
+void UringReactor::turn(Nanos deadline, std::size_t outstanding) {
+  stats_.turns.add();
+  if (!paused_.empty()) deadline = std::min(deadline, accept_again_at_);
+  if (!closed_.empty()) deadline = 0;
+  enter(deadline, outstanding);
+  now_ = monotonic_now();
+  reap();
+  client_buffers_->publish();
+  node_buffers_->publish();
+  rearm_starved();
+  if (!paused_.empty() && now_ >= accept_again_at_) {
+    for (Listener* listener : paused_) arm_accept(*listener);
+    paused_.clear();
+  }
+  report_closed();
+}
+
+// Submits what was prepared and waits. Sends complete while they are submitted, nearly always, so
+// the wait is for one event more than there are sends; the minimum wait bounds it where they don't.
+void UringReactor::enter(Nanos deadline, std::size_t outstanding) {
+  uring::EventsArgument argument;
+  unsigned wait_for = 1;
+  const bool batch = outstanding >= kBatchOutstanding && options_.batch_wait > 0;
+  if (can_wait_for_more_ && (batch || sends_submitted_ > 0)) {
+    wait_for = sends_submitted_ + (batch ? options_.batch_events : 1);
+    argument.min_wait_usec = static_cast<std::uint32_t>(options_.batch_wait / 1000);
+  }
+  const Nanos left = std::max<Nanos>(deadline - monotonic_now(), 0);
+  if (left == 0) wait_for = 0;
+  __kernel_timespec timeout{left / 1'000'000'000, left % 1'000'000'000};
+  argument.timespec = reinterpret_cast<std::uintptr_t>(&timeout);
+  const bool registered = (enter_flags_ & IORING_ENTER_REGISTERED_RING) != 0;
+  stats_.enters.add();
+  // EINTR, ETIME, EBUSY and EAGAIN all mean the same here: look at what there is, go round.
+  io_uring_enter2(static_cast<unsigned>(registered ? ring_.enter_ring_fd : ring_.ring_fd),
+                  flush_entries(), wait_for, enter_flags_,
+                  reinterpret_cast<sigset_t*>(&argument), sizeof(argument));
+  sends_submitted_ = 0;
+  messages_used_ = 0;
+}
+
+// Makes prepared entries visible to the kernel, as liburing does before it enters.
+unsigned UringReactor::flush_entries() {
+  io_uring_sq& sq = ring_.sq;
+  unsigned tail = *sq.ktail;
+  for (; sq.sqe_head != sq.sqe_tail; ++sq.sqe_head, ++tail) {
+    sq.array[tail & sq.ring_mask] = sq.sqe_head & sq.ring_mask;
+  }
+  io_uring_smp_store_release(sq.ktail, tail);
+  return tail - io_uring_smp_load_acquire(sq.khead);
+}
+
+void UringReactor::reap() {
+  unsigned head = 0;
+  unsigned seen = 0;
+  io_uring_cqe* cqe = nullptr;
+  io_uring_for_each_cqe(&ring_, head, cqe) {
+    complete(*cqe);
+    ++seen;
+  }
+  io_uring_cq_advance(&ring_, seen);
+  stats_.events.add(seen);
+}
+
+void UringReactor::complete(const io_uring_cqe& cqe) {
+  void* const owner = reinterpret_cast<void*>(cqe.user_data & ~kOperationMask);
+  switch (static_cast<Operation>(cqe.user_data & kOperationMask)) {
+    case Operation::receive: return complete_receive(*static_cast<Stream*>(owner), cqe);
+    case Operation::send: return complete_send(*static_cast<Stream*>(owner), cqe.res);
+    case Operation::connect: return complete_connect(*static_cast<Stream*>(owner), cqe.res);
+    case Operation::accept: return complete_accept(*static_cast<Listener*>(owner), cqe);
+    case Operation::wake: return arm_wake();
+    case Operation::cancel: return;
+  }
+}
+
+void UringReactor::complete_receive(Stream& stream, const io_uring_cqe& cqe) {
+  const bool more = (cqe.flags & IORING_CQE_F_MORE) != 0;
+  if (!more) {
+    stream.armed_ = false;
+    --stream.pending_;
+  }
+  if ((cqe.flags & IORING_CQE_F_BUFFER) != 0) {
+    const auto id = static_cast<std::uint16_t>(cqe.flags >> IORING_CQE_BUFFER_SHIFT);
+    BufferRing& buffers = stream.kind_ == StreamKind::client ? *client_buffers_ : *node_buffers_;
+    if (cqe.res > 0 && !stream.closing_) {
+      stats_.receives.add();
+      stats_.received_bytes.add(static_cast<std::uint64_t>(cqe.res));
+      stream.on_data({buffers.data(id), static_cast<std::size_t>(cqe.res)});
+    }
+    buffers.recycle(id);
+  }
+  if (stream.closing_) return finish_close(stream);
+  if (cqe.res == -ENOBUFS) {
+    stats_.buffers_exhausted.add();
+    if (stream.receiving_) starved_.push_back(&stream);
+  } else if (cqe.res == 0 || (cqe.res < 0 && cqe.res != -ECANCELED)) {
+    end(stream, -cqe.res);
+  } else if (!more && stream.receiving_) {
+    arm_receive(stream);
+  }
+}
+
+void UringReactor::complete_send(Stream& stream, int result) {
+  stream.sending_ = false;
+  --stream.pending_;
+  if (stream.closing_) return finish_close(stream);
+  if (result < 0 && result != -EAGAIN && result != -EINTR) return end(stream, -result);
+  const std::size_t sent = result > 0 ? static_cast<std::size_t>(result) : 0;
+  stats_.sent_bytes.add(sent);
+  stream.on_sent(sent);
+}
+
+void UringReactor::complete_connect(Stream& stream, int result) {
+  stream.connecting_ = false;
+  --stream.pending_;
+  if (stream.closing_) return finish_close(stream);
+  stream.on_connected(-result);
+}
+
+void UringReactor::complete_accept(Listener& listener, const io_uring_cqe& cqe) {
+  if ((cqe.flags & IORING_CQE_F_MORE) == 0) listener.armed_ = false;
+  if (cqe.res >= 0) {
+    if (listener.wanted_) {
+      listener.on_accepted(cqe.res);
+    } else {
+      ::close(cqe.res);
+    }
+  }
+  if (listener.armed_ || !listener.wanted_) return;
+  if (cqe.res >= 0 || cqe.res == -EINTR || cqe.res == -ECONNABORTED || cqe.res == -EAGAIN) {
+    arm_accept(listener);
+    return;
+  }
+  // Out of descriptors or memory: the backlog waits.
+  stats_.accept_pauses.add();
+  paused_.push_back(&listener);
+  accept_again_at_ = now_ + kAcceptPause;
+}
+
+void UringReactor::end(Stream& stream, int error) {
+  stream.receiving_ = false;
+  const bool known = error == 0 ? stream.ended_ : stream.broken_;
+  stream.ended_ = true;
+  stream.broken_ = stream.broken_ || error != 0;
+  if (!known) stream.on_end(error);
+}
+
+void UringReactor::rearm_starved() {
+  if (starved_.empty()) return;
+  std::vector<Stream*> starved;
+  starved.swap(starved_);
+  for (Stream* stream : starved) {
+    if (stream->receiving_ && !stream->armed_) arm_receive(*stream);
+  }
+}
+
+}  // namespace penstock::net
