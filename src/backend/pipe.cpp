@@ -1,0 +1,294 @@
+// One pipelined connection to one node: taking requests, connecting, time-outs, losing connections.
+// The reply side is in pipe_replies.cpp.
+// SPDX-License-Identifier: Apache-2.0
+#include "penstock/backend/pipe.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "penstock/log/check.h"
+#include "penstock/log/log.h"
+#include "penstock/net/sockets.h"
+
+namespace penstock::backend {
+namespace {
+
+// Between attempts to connect; doubles up to the longest, with jitter.
+constexpr Micros kFirstBackOff = 50'000;
+constexpr Micros kLongestBackOff = 1'000'000;
+
+constexpr std::size_t kPiecesMax = 16;  // of one send: up to 1 MiB
+
+// Both are modulo 2^32, so only their difference means something.
+bool is_over(Micros now, Micros since, Micros limit) { return now - since > limit; }
+bool is_due(Micros now, Micros when) { return static_cast<std::int32_t>(now - when) >= 0; }
+
+Micros with_jitter(Micros longest) {
+  static thread_local std::minstd_rand random{std::random_device{}()};
+  return longest / 2 + static_cast<Micros>(random()) % (longest / 2);
+}
+
+}  // namespace
+
+Pipe::Pipe(PipeContext& context, net::HostPort node, resp::Protocol protocol,
+           std::uint16_t node_index)
+    : Stream(net::StreamKind::node), context_(context), node_(std::move(node)),
+      protocol_(protocol), node_index_(node_index), last_heard_(now()), queue_(context.blocks) {}
+
+void Pipe::append(const ReplyToken& token, std::string_view frame, const RequestTimes& times) {
+  std::memcpy(reserve(frame.size()), frame.data(), frame.size());
+  commit(token, frame.size(), times);
+}
+
+void Pipe::append(const ReplyToken& token, net::Block* frame, const RequestTimes& times) {
+  const std::size_t size = frame->end - frame->begin;
+  queue_.adopt(frame);
+  push(token, size, times);
+}
+
+void Pipe::commit(const ReplyToken& token, std::size_t size, const RequestTimes& times) {
+  queue_.commit(size);
+  push(token, size, times);
+}
+
+void Pipe::push(const ReplyToken& token, std::size_t size, const RequestTimes& times) {
+  requests_.push_back({token, static_cast<std::uint32_t>(size), times, false});
+  ++context_.outstanding;
+  ++stats_.requests;
+  mark_dirty();
+}
+
+void Pipe::mark_dirty() {
+  if (dirty_) return;
+  dirty_ = true;
+  context_.dirty.push_back(this);
+}
+
+bool Pipe::is_unreachable() const {
+  return state_ != State::ready && failures_ > 0 &&
+         is_over(now(), last_heard_, context_.limits.retry_deadline);
+}
+
+void Pipe::flush() {
+  dirty_ = false;
+  if (state_ == State::idle && !retiring_) return start_connecting();
+  if (state_ != State::ready) return;
+  while (!sending() && queue_.unsent() > 0) {
+    iovec pieces[kPiecesMax];
+    const std::size_t count = queue_.gather(pieces);
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < count; ++i) bytes += pieces[i].iov_len;
+    queue_.mark_sent(bytes);
+    const std::size_t sent = context_.reactor.send(*this, {pieces, count});
+    if (sent == net::Reactor::kInFlight) {
+      sending_bytes_ = bytes;
+    } else if (sent < bytes) {
+      queue_.unsend(bytes - sent);
+    }
+  }
+}
+
+void Pipe::on_sent(std::size_t count) {
+  if (sending_bytes_ == 0) return;  // the handshake's bytes are not in the queue
+  queue_.unsend(std::exchange(sending_bytes_, 0) - count);
+  if (queue_.unsent() > 0) mark_dirty();
+}
+
+void Pipe::start_connecting() {
+  state_ = State::resolving;
+  state_since_ = now();
+  const std::uint32_t attempt = ++attempt_;
+  if (const auto numeric = net::numeric_address(node_.host, node_.port)) {
+    return on_resolved(attempt, numeric);
+  }
+  net::Mailbox& mailbox = context_.mailbox;
+  const std::weak_ptr<Pipe*> self = self_;
+  context_.resolver.resolve(node_, [&mailbox, self, attempt](net::Resolver::Answer address) {
+    mailbox.post([self, attempt, address] {
+      if (const auto pipe = self.lock()) (*pipe)->on_resolved(attempt, address);
+    });
+  });
+}
+
+void Pipe::on_resolved(std::uint32_t attempt, const net::Resolver::Answer& address) {
+  if (attempt != attempt_ || state_ != State::resolving) return;
+  state_since_ = now();
+  if (!address) {
+    trouble_ = "its name does not resolve";
+    return back_off();
+  }
+  if (!context_.reactor.connect(*this, *address)) {
+    trouble_ = std::strerror(errno);
+    return back_off();
+  }
+  net::set_node_options(fd(), context_.limits.tcp_keepalive);
+  state_ = State::connecting;
+}
+
+void Pipe::on_connected(int error) {
+  if (error != 0) return disconnect(std::strerror(error));
+  ++stats_.connects;
+  context_.reactor.start_receive(*this);
+  handshake_.begin(protocol_, context_.credentials);
+  if (handshake_.empty()) return become_ready();
+  state_ = State::handshaking;
+  const std::string_view bytes = handshake_.bytes();
+  const iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
+  const std::size_t sent = context_.reactor.send(*this, {&piece, 1});
+  // A new socket has room for a few hundred bytes; one that has not is of no use.
+  if (sent != net::Reactor::kInFlight && sent != bytes.size()) disconnect("handshake cut short");
+}
+
+void Pipe::become_ready() {
+  if (failures_ > 0) spdlog::info("node {}: connected again", net::to_string(node_));
+  state_ = State::ready;
+  failures_ = 0;
+  trouble_.clear();
+  last_heard_ = now();
+  mark_dirty();
+}
+
+// Starts to close. What becomes of the requests is decided in on_closed(), when the kernel holds
+// none of their bytes any more.
+void Pipe::disconnect(std::string why) {
+  if (state_ == State::closing) return;
+  if (!retiring_) LOG_LIMITED(warn, "node {}: {}", net::to_string(node_), why);
+  if (!retiring_) context_.on_trouble();
+  trouble_ = std::move(why);
+  state_ = State::closing;
+  context_.reactor.close(*this);
+}
+
+void Pipe::on_end(int error) {
+  disconnect(error == 0 ? "it closed the connection" : std::strerror(error));
+}
+
+void Pipe::on_closed() {
+  sort_out_requests();
+  context_.blocks.put_chain(std::exchange(torn_, nullptr));
+  scanner_.reset();
+  streaming_ = false;
+  sending_bytes_ = 0;
+  back_off();
+  if (retiring_) return_unsent();
+}
+
+// The first attempt after a good connection is made at once.
+void Pipe::back_off() {
+  state_ = State::backing_off;
+  ++stats_.failures;
+  const int doublings = std::min<int>(failures_, 6) - 1;
+  retry_at_ = now();
+  if (failures_ > 0) {
+    retry_at_ += with_jitter(std::min(kFirstBackOff << doublings, kLongestBackOff));
+  }
+  failures_ = static_cast<std::uint8_t>(std::min(failures_ + 1, 255));
+}
+
+// The connection is gone. Requests that were not sent whole stay, and so do reads. Everything else
+// that was sent may have run: it comes back as lost and is never sent again.
+void Pipe::sort_out_requests() {
+  struct Copy {
+    Entry entry;
+    std::string bytes;
+    Lost why;
+  };
+  std::vector<Copy> kept, lost;
+  std::size_t sent = queue_.retained();
+  bool cut_short = streaming_;
+  queue_.mark_sent(queue_.unsent());
+  while (!requests_.empty()) {
+    Copy copy{requests_.front(), std::string(queue_.front(requests_.front().bytes)),
+              cut_short ? Lost::cut_short : Lost::outcome_unknown};
+    const bool was_sent = sent >= copy.entry.bytes;
+    sent -= was_sent ? copy.entry.bytes : sent;
+    const bool keep = !was_sent || (copy.entry.times.repeatable && !cut_short);
+    if (was_sent) ++copy.entry.times.attempts;
+    if (!copy.entry.expired) (keep ? kept : lost).push_back(std::move(copy));
+    cut_short = false;
+    finish_front();
+  }
+  for (const Copy& copy : kept) append(copy.entry.token, copy.bytes, copy.entry.times);
+  for (const Copy& copy : lost) {
+    ++stats_.lost;
+    context_.sink.on_lost(copy.entry.token, copy.why, *this, {copy.bytes, copy.entry.times});
+  }
+}
+
+void Pipe::return_unsent() {
+  if (state_ == State::ready || state_ == State::handshaking || state_ == State::closing) return;
+  std::vector<std::pair<Entry, std::string>> returned;
+  while (!requests_.empty()) {
+    const Entry entry = requests_.front();
+    queue_.mark_sent(entry.bytes);
+    returned.emplace_back(entry, queue_.front(entry.bytes));
+    finish_front();
+  }
+  for (const auto& [entry, bytes] : returned) {
+    context_.sink.on_lost(entry.token, Lost::returned, *this, {bytes, entry.times});
+  }
+}
+
+void Pipe::tick() {
+  switch (state_) {
+    case State::ready: return expire_sent();
+    case State::backing_off:
+      if (is_due(now(), retry_at_) && !requests_.empty() && !retiring_) start_connecting();
+      return expire_unsent();
+    case State::resolving:
+    case State::connecting:
+    case State::handshaking:
+      expire_unsent();
+      if (!is_over(now(), state_since_, context_.limits.connect_timeout)) return;
+      if (state_ != State::resolving) return disconnect("it does not answer in time");
+      trouble_ = "its name does not resolve in time";
+      return back_off();
+    case State::idle:
+    case State::closing: return;
+  }
+}
+
+// Requests are answered in order, so the oldest times out first.
+void Pipe::expire_sent() {
+  const Micros limit = context_.limits.request_timeout;
+  while (expired_ < requests_.size() && is_over(now(), requests_[expired_].times.queued, limit)) {
+    Entry& entry = requests_[expired_++];
+    entry.expired = true;
+    ++stats_.timeouts;
+    context_.sink.on_lost(entry.token, Lost::timed_out, *this, {{}, entry.times});
+  }
+  // A node that works off its queue slowly may go on; one that says nothing at all is asked anew.
+  if (expired_ > 0 && is_over(now(), last_heard_, limit)) disconnect("it has stopped answering");
+}
+
+void Pipe::expire_unsent() {
+  const Micros limit = context_.limits.retry_deadline;
+  while (!requests_.empty()) {
+    const Entry entry = requests_.front();
+    if (!is_unreachable() && !is_over(now(), entry.times.begun, limit)) return;
+    queue_.mark_sent(std::min<std::size_t>(entry.bytes, queue_.unsent()));
+    const std::string bytes(queue_.front(entry.bytes));
+    finish_front();
+    ++stats_.lost;
+    context_.sink.on_lost(entry.token, Lost::not_sent, *this, {bytes, entry.times});
+  }
+}
+
+void Pipe::shut_down() {
+  retiring_ = true;
+  if (is_open()) {
+    disconnect("shutting down");
+  } else {
+    state_ = State::idle;
+  }
+}
+
+bool Pipe::retire() {
+  retiring_ = true;
+  if (state_ == State::ready && requests_.empty()) disconnect("it left the cluster");
+  return (state_ == State::idle || state_ == State::backing_off) && requests_.empty();
+}
+
+}  // namespace penstock::backend

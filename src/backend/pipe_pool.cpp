@@ -1,0 +1,71 @@
+// A worker's pipes.
+// SPDX-License-Identifier: Apache-2.0
+#include "penstock/backend/pipe_pool.h"
+
+#include <utility>
+
+namespace penstock::backend {
+
+void PipePool::set_node(std::uint16_t index, const net::HostPort& address) {
+  if (index >= nodes_.size()) nodes_.resize(index + 1U);
+  nodes_[index] = std::make_unique<Node>();
+  nodes_[index]->address = address;
+}
+
+std::unique_ptr<Pipe> PipePool::make_pipe(std::uint16_t index, resp::Protocol protocol) {
+  return std::make_unique<Pipe>(context_, nodes_[index]->address, protocol, index);
+}
+
+bool PipePool::retire_node(std::uint16_t index) {
+  if (!has_node(index)) return true;
+  bool closed = true;
+  for (auto& lanes : nodes_[index]->pipes) {
+    for (auto& pipe : lanes) {
+      if (pipe == nullptr) continue;
+      if (pipe->retire()) {
+        std::erase(context_.dirty, pipe.get());
+        pipe.reset();
+      } else {
+        closed = false;
+      }
+    }
+  }
+  if (closed) nodes_[index].reset();
+  return closed;
+}
+
+void PipePool::flush() {
+  // Flushing never makes another pipe dirty, but may make this one so again.
+  std::vector<Pipe*> dirty;
+  dirty.swap(context_.dirty);
+  for (Pipe* pipe : dirty) pipe->flush();
+  dirty.clear();
+  if (context_.dirty.empty()) context_.dirty.swap(dirty);  // keeps the memory
+}
+
+void PipePool::tick() {
+  for_each([](Pipe& pipe) { pipe.tick(); });
+}
+
+void PipePool::close_all() {
+  for_each([](Pipe& pipe) { pipe.shut_down(); });
+}
+
+bool PipePool::is_closed() {
+  bool closed = true;
+  for_each([&](Pipe& pipe) { closed = closed && pipe.is_shut_down(); });
+  return closed;
+}
+
+void PipePool::for_each(const std::function<void(Pipe&)>& visit) {
+  for (const auto& node : nodes_) {
+    if (node == nullptr) continue;
+    for (auto& lanes : node->pipes) {
+      for (auto& pipe : lanes) {
+        if (pipe != nullptr) visit(*pipe);
+      }
+    }
+  }
+}
+
+}  // namespace penstock::backend

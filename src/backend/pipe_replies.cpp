@@ -1,0 +1,177 @@
+// The reply side of a pipe: bytes -> frame -> the request it answers -> sink.
+// A reply whole in the receive buffer passes without a copy; a torn one is held back until it is
+// whole; a large one passes through in pieces and is never assembled.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "penstock/backend/pipe.h"
+#include "penstock/log/check.h"
+
+namespace penstock::backend {
+namespace {
+
+using resp::ScanStatus;
+
+// A torn reply that grows beyond this is passed on in pieces. Errors never are: they are looked at.
+constexpr std::size_t kHeldBackMax = 32 * 1024;
+
+// A status, a number or an error is one line; a node that sends a longer one is not a node.
+constexpr std::size_t kLineBytesMax = 1 << 20;
+
+// How much is copied at least behind the beginning of a torn reply, to find out its length.
+constexpr std::size_t kTornStep = 512;
+
+bool is_large_kind(char type) {
+  return type == '$' || type == '*' || type == '%' || type == '~' || type == '=';
+}
+
+}  // namespace
+
+void Pipe::on_data(std::string_view bytes) {
+  last_heard_ = now();
+  take_replies(bytes);
+}
+
+void Pipe::take_replies(std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (torn_ != nullptr) {
+      if (!take_torn(bytes)) return;
+      continue;
+    }
+    switch (scanner_.scan(bytes)) {
+      case ScanStatus::complete: {
+        const std::string_view frame = bytes.substr(0, scanner_.frame_size());
+        if (!(streaming_ ? deliver_piece(frame, true) : deliver(frame))) return;
+        bytes.remove_prefix(frame.size());
+        break;
+      }
+      case ScanStatus::incomplete:
+        if (streaming_ || (bytes.size() + scanner_.missing(bytes.size()) > kHeldBackMax &&
+                           is_large_kind(bytes[0]))) {
+          const std::size_t settled = scanner_.settled(bytes.size());
+          if (!pass_on_settled(bytes)) return;
+          bytes.remove_prefix(settled);
+        }
+        return hold_back(bytes);
+      case ScanStatus::error: return disconnect("it sent what is no reply");
+    }
+  }
+}
+
+// Passes on what surely belongs to a large reply.
+bool Pipe::pass_on_settled(std::string_view bytes) {
+  const std::size_t settled = scanner_.settled(bytes.size());
+  scanner_.release(settled);
+  return deliver_piece(bytes.substr(0, settled), false);
+}
+
+void Pipe::hold_back(std::string_view bytes) {
+  if (bytes.empty()) return;
+  torn_ = context_.blocks.get(bytes.size() + scanner_.missing(bytes.size()) + kTornStep);
+  std::memcpy(torn_->data(), bytes.data(), bytes.size());
+  torn_->end = static_cast<std::uint32_t>(bytes.size());
+}
+
+// Goes on with a torn reply; false when the connection is given up.
+bool Pipe::take_torn(std::string_view& bytes) {
+  const std::size_t before = torn_->bytes().size();
+  const std::size_t step = std::max(scanner_.missing(before), kTornStep);
+  const std::string_view taken = bytes.substr(0, step);
+  torn_ = context_.blocks.grow(torn_, torn_->end + taken.size());
+  std::memcpy(torn_->data() + torn_->end, taken.data(), taken.size());
+  torn_->end += static_cast<std::uint32_t>(taken.size());
+
+  const std::string_view held = torn_->bytes();
+  const ScanStatus status = scanner_.scan(held);
+  if (status == ScanStatus::error || (held.size() > kLineBytesMax && !is_large_kind(held[0]))) {
+    disconnect("it sent what is no reply");
+    return false;
+  }
+  net::Block* const done = torn_;
+  if (status == ScanStatus::complete) {
+    const std::string_view frame = held.substr(0, scanner_.frame_size());
+    bytes.remove_prefix(frame.size() - before);
+    torn_ = nullptr;
+    const bool good = streaming_ ? deliver_piece(frame, true) : deliver(frame);
+    context_.blocks.put(done);
+    return good;
+  }
+  bytes.remove_prefix(taken.size());
+  if (!streaming_ && !(held.size() + scanner_.missing(held.size()) > kHeldBackMax &&
+                       is_large_kind(held[0]))) {
+    return true;
+  }
+  const std::size_t settled = scanner_.settled(held.size());
+  torn_ = nullptr;
+  const bool good = pass_on_settled(held);
+  if (good) hold_back(held.substr(settled));
+  context_.blocks.put(done);
+  return good;
+}
+
+bool Pipe::deliver(std::string_view frame) {
+  scanner_.reset();
+  if (state_ == State::handshaking) return answer_handshake(frame);
+  if (frame[0] == '>') return true;  // nobody here asked for pushes
+  if (!front_was_sent()) return false;
+  const Entry entry = requests_.front();
+  const TakenRequest request = front_request();
+  ++stats_.replies;
+  if (!entry.expired) context_.sink.on_reply(entry.token, frame, *this, request);
+  finish_front();
+  return state_ == State::ready;
+}
+
+bool Pipe::deliver_piece(std::string_view piece, bool last) {
+  if (last) scanner_.reset();
+  if (state_ == State::handshaking || !front_was_sent()) {
+    disconnect("it sent a reply to nothing");
+    return false;
+  }
+  const Entry entry = requests_.front();
+  const TakenRequest request = front_request();
+  streaming_ = !last;
+  if (!entry.expired) context_.sink.on_reply_piece(entry.token, piece, last, *this, request);
+  if (!last) {
+    // While bytes flow, the request has not timed out.
+    requests_.front().times.queued = now();
+    return true;
+  }
+  ++stats_.replies;
+  finish_front();
+  return state_ == State::ready;
+}
+
+bool Pipe::answer_handshake(std::string_view frame) {
+  switch (handshake_.on_reply(frame)) {
+    case Handshake::Status::running: return true;
+    case Handshake::Status::done: become_ready(); return true;
+    case Handshake::Status::refused:
+      disconnect("it refuses the handshake: " + handshake_.refusal());
+      return false;
+  }
+  return false;
+}
+
+// A reply to a request that was not sent is an attack or a broken node.
+bool Pipe::front_was_sent() {
+  if (!requests_.empty() && queue_.retained() >= requests_.front().bytes) [[likely]] return true;
+  disconnect("it sent a reply to nothing");
+  return false;
+}
+
+TakenRequest Pipe::front_request() {
+  const Entry& entry = requests_.front();
+  return {queue_.front(entry.bytes), entry.times};
+}
+
+void Pipe::finish_front() {
+  queue_.retire(requests_.front().bytes);
+  requests_.pop_front();
+  --context_.outstanding;
+  if (expired_ > 0) --expired_;
+}
+
+}  // namespace penstock::backend
