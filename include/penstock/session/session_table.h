@@ -1,0 +1,69 @@
+// All client connections of one worker, their pipes to the nodes, and what happens once in a turn.
+// The one door to this folder: the worker calls it, the pipes answer to it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "penstock/admin/server_view.h"
+#include "penstock/backend/pipe_pool.h"
+#include "penstock/backend/reply_sink.h"
+#include "penstock/cluster/topology.h"
+#include "penstock/session/session_services.h"
+
+namespace penstock::session {
+
+class SessionTable final : public backend::ReplySink, public admin::WorkerView {
+ public:
+  explicit SessionTable(SessionServices services);
+  SessionTable(const SessionTable&) = delete;
+  SessionTable& operator=(const SessionTable&) = delete;
+  ~SessionTable() override;
+
+  // Takes over a connected, non-blocking socket.
+  void add_client(int fd, std::uint64_t id);
+  std::size_t clients() const;
+
+  void on_topology(std::shared_ptr<const cluster::Topology> topology);
+
+  // Between two waits: requests that may go on, then one send for each pipe and client with output.
+  void end_turn();
+  // Time-outs, reconnects, idle clients; about every ten milliseconds.
+  void tick();
+  // When tick() or end_turn() has something to do at the latest.
+  net::Nanos next_due() const;
+  // Requests that nodes have not answered.
+  std::size_t outstanding() const;
+
+  // Answers what is in flight, then closes every client.
+  void drain();
+  // Closes everything now.
+  void close_all();
+  // True when no client and no pipe is left open.
+  bool is_closed();
+
+  void on_reply(const backend::ReplyToken& token, std::string_view frame, backend::Pipe& from,
+                const backend::TakenRequest& request) override;
+  void on_reply_piece(const backend::ReplyToken& token, std::string_view piece, bool last,
+                      backend::Pipe& from, const backend::TakenRequest& request) override;
+  void on_lost(const backend::ReplyToken& token, backend::Lost why, backend::Pipe& from,
+               const backend::TakenRequest& request) override;
+
+  void for_each_client(const std::function<void(const admin::ClientFacts&)>& visit) override;
+  bool kill_client(std::uint64_t id) override;
+  std::vector<admin::NodeReport> nodes() override;
+
+ private:
+  struct Parts;
+
+  void sweep_clients();
+  void retire_nodes();
+  void enforce_memory_limit();
+
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace penstock::session

@@ -1,0 +1,379 @@
+// Requests that were refused, lost, or have nowhere to go.
+// SPDX-License-Identifier: Apache-2.0
+#include "session/redirector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "penstock/resp/request_scanner.h"
+#include "session/fan_out.h"
+
+namespace penstock::session {
+
+using backend::Lost;
+using backend::Pipe;
+using backend::ReplyToken;
+using backend::RequestTimes;
+using backend::TakenRequest;
+using cluster::kNoNode;
+using cluster::kNoSlot;
+
+namespace {
+
+constexpr net::Nanos kMillisecond = 1'000'000;
+
+// CLUSTERDOWN replies closer than this belong to one incident.
+constexpr net::Nanos kIncidentGap = 1000 * kMillisecond;
+
+// Redirects are followed at once this often; then two nodes disagree, and time must pass.
+constexpr std::uint8_t kImmediateRedirects = 3;
+
+constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
+
+// The wait before the next attempt: doubling from `first` to `longest`.
+net::Nanos back_off(std::uint8_t attempts, net::Nanos first, net::Nanos longest) {
+  return std::min(first << std::min<int>(attempts, 16), longest);
+}
+
+net::Nanos nanoseconds(config::Duration duration) { return duration.count() * 1000; }
+
+std::string seconds(config::Duration duration) {
+  return fmt::format("{:g}s", std::chrono::duration<double>(duration).count());
+}
+
+bool is_split_read(const command::Command& command) {
+  const bool split = command.handling == command::Handling::split_values ||
+                     command.handling == command::Handling::split_sum;
+  return split && command.has(command::kFlagReadonly);
+}
+
+}  // namespace
+
+bool Redirector::absorb(Session& session, const ReplyToken& token, std::string_view frame,
+                        Pipe& from, const TakenRequest& request) {
+  const Place& place = session.sequencer().at(token.sequence);
+  const command::Command& command = context_.commands.all()[place.command];
+  const bool script = (command.categories & command::kCategoryScripting) != 0;
+  const Refusal refusal = refusal_of(frame, script);
+  if (refusal == Refusal::none) return false;
+  if (refusal == Refusal::moved || refusal == Refusal::ask) {
+    return follow(session, token, frame, from, request, refusal);
+  }
+  count(refusal);
+  if (deadline_passed(request.times)) return false;
+  if (refusal == Refusal::clusterdown && note_cluster_down()) return false;
+  if (refusal == Refusal::tryagain && is_split_read(command)) {
+    split_further(session, token, request);
+    return true;
+  }
+  if (refusal != Refusal::tryagain) context_.services.request_refresh();
+  const bool quick = refusal == Refusal::tryagain;
+  const net::Nanos delay = back_off(request.times.attempts, (quick ? 1 : 10) * kMillisecond,
+                                    (quick ? 50 : 100) * kMillisecond);
+  try_again(token, request.bytes, request.times, slot_of(session, token), kNoNode, delay);
+  return true;
+}
+
+// MOVED and ASK: to the node they name, if the map knows it. An address that only a reply named is
+// never dialled: it could be a script's invention, and the password would go there.
+bool Redirector::follow(Session& session, const ReplyToken& token, std::string_view frame,
+                        Pipe& from, const TakenRequest& request, Refusal refusal) {
+  const cluster::Slot slot = slot_of(session, token);
+  const std::optional<Redirect> redirect = parse_redirect(frame);
+  if (!redirect || redirect->slot != slot) return false;
+  count(refusal);
+  const cluster::NodeIndex node = context_.router.find(redirect->target, from.node_index());
+  if (refusal == Refusal::moved || node == kNoNode) context_.services.request_refresh();
+  if (refusal == Refusal::moved && node != kNoNode) context_.router.teach(slot, node);
+  if (deadline_passed(request.times)) {
+    fail(token, "CLUSTERDOWN The slot keeps moving", net::to_string(from.node()));
+    return true;
+  }
+  const std::uint8_t attempts = request.times.attempts;
+  const bool at_once = node != kNoNode && attempts < kImmediateRedirects;
+  const net::Nanos delay =
+      at_once ? 0 : back_off(attempts, 5 * kMillisecond, 100 * kMillisecond);
+  try_again(token, request.bytes, request.times, slot, refusal == Refusal::ask ? node : kNoNode,
+            delay);
+  return true;
+}
+
+void Redirector::count(Refusal refusal) {
+  stats::WorkerStats& stats = context_.stats;
+  switch (refusal) {
+    case Refusal::moved: return stats.moved.add();
+    case Refusal::ask: return stats.ask.add();
+    case Refusal::tryagain: return stats.tryagain.add();
+    case Refusal::clusterdown: return stats.clusterdown.add();
+    case Refusal::loading: return stats.loading.add();
+    case Refusal::readonly: return stats.readonly.add();
+    case Refusal::masterdown: return stats.masterdown.add();
+    case Refusal::none: return;
+  }
+}
+
+void Redirector::on_lost(const ReplyToken& token, Lost why, Pipe& from,
+                         const TakenRequest& request) {
+  Session* session = sessions_.find(token);
+  if (session == nullptr) return;
+  const std::string address = net::to_string(from.node());
+  switch (why) {
+    case Lost::returned:
+      return try_again(token, request.bytes, request.times, slot_of(*session, token), kNoNode, 0);
+    case Lost::outcome_unknown:
+      context_.stats.outcome_unknown.add();
+      return fail(token, "ERR Connection lost after the command was sent, it may have run",
+                  address);
+    case Lost::cut_short:
+      context_.stats.outcome_unknown.add();
+      if (token.part == ReplyToken::kWhole) return session->doom();  // half a reply is with him
+      return fail(token, "ERR Connection lost in the middle of the reply", address);
+    case Lost::timed_out:
+      context_.stats.timed_out.add();
+      return fail(token, fmt::format("ERR Timeout: no answer within {}, the command may have run",
+                                     seconds(context_.config.backend.request_timeout)),
+                  address);
+    case Lost::not_sent:
+      context_.stats.not_sent.add();
+      return fail(token, fmt::format("CLUSTERDOWN No connection ({}), the command did not run",
+                                     from.trouble()),
+                  address);
+  }
+}
+
+void Redirector::await_owner(Session& session, std::uint32_t sequence, std::string_view frame,
+                             const RequestTimes& times, cluster::Slot slot) {
+  context_.services.request_refresh();
+  if (hole_is_old()) return fail_hole(session.token(sequence));
+  try_again(session.token(sequence), frame, times, slot, kNoNode, 20 * kMillisecond);
+}
+
+void Redirector::fail_hole(const ReplyToken& token) {
+  context_.stats.not_sent.add();
+  if (!context_.router.topology().empty()) {
+    return fail(token, "CLUSTERDOWN Hash slot not served", "");
+  }
+  fail(token, "CLUSTERDOWN The cluster is not known yet: " + context_.services.cluster_trouble(),
+       "");
+}
+
+void Redirector::fail_unreachable(Session& session, std::uint32_t sequence, const Pipe& pipe) {
+  context_.stats.not_sent.add();
+  fail(session.token(sequence),
+       fmt::format("CLUSTERDOWN No connection ({}), the command did not run", pipe.trouble()),
+       net::to_string(pipe.node()));
+}
+
+void Redirector::fail_without_master(Session& session, std::uint32_t sequence) {
+  if (context_.router.topology().empty()) return fail_hole(session.token(sequence));
+  context_.stats.not_sent.add();
+  fail(session.token(sequence), "CLUSTERDOWN No master can be reached", "");
+}
+
+void Redirector::send_parts(Session& session, std::uint32_t sequence, const resp::Request& request,
+                            const RequestTimes& times) {
+  FanOut& fan_out = *session.sequencer().at(sequence).fan_out;
+  bool complete = false;
+  for (std::size_t part = 0; part < fan_out.parts(); ++part) {
+    const cluster::Slot slot = fan_out.slot_of(part);
+    const ReplyToken token = session.token(sequence, static_cast<std::uint16_t>(part));
+    const std::size_t size = fan_out.request_size(part);
+    const cluster::NodeIndex node = context_.router.node_of(slot);
+    if (node == kNoNode && !hole_is_old()) {
+      std::string bytes(size, '\0');
+      fan_out.write_request(part, request, bytes.data());
+      try_again(token, bytes, times, slot, kNoNode, 20 * kMillisecond);
+      context_.services.request_refresh();
+      continue;
+    }
+    if (node == kNoNode) {
+      complete = fan_out.add_failure(part, "CLUSTERDOWN Hash slot not served", "unknown");
+      continue;
+    }
+    Pipe& pipe = context_.pipes.get(node, session.protocol(), slot);
+    if (pipe.is_unreachable()) {
+      complete = fan_out.add_failure(
+          part, fmt::format("CLUSTERDOWN No connection ({})", pipe.trouble()),
+          net::to_string(pipe.node()));
+      continue;
+    }
+    fan_out.write_request(part, request, pipe.reserve(size));
+    pipe.commit(token, size, times);
+  }
+  if (complete) fan_out.merge(session, sequence);
+}
+
+void Redirector::part_reply(Session& session, const ReplyToken& token, std::string_view piece,
+                            bool last, const std::string& address) {
+  FanOut* fan_out = session.sequencer().at(token.sequence).fan_out;
+  if (fan_out == nullptr) return;
+  if (fan_out->add_reply(token.part, piece, last, address)) {
+    fan_out->merge(session, token.sequence);
+  }
+}
+
+// While a slot moves, some of a read's keys may be here and some there: each is asked for alone.
+void Redirector::split_further(Session& session, const ReplyToken& token,
+                               const TakenRequest& request) {
+  resp::RequestScanner scanner;
+  scanner.scan(request.bytes, {});
+  const resp::Request whole = scanner.request(request.bytes);
+  Place& place = session.sequencer().at(token.sequence);
+  const cluster::Slot slot = slot_of(session, token);
+  if (place.fan_out == nullptr) {
+    place.fan_out = context_.fan_outs->get();
+    place.fan_out->plan(context_.commands.all()[place.command], whole);
+  }
+  const std::size_t part = token.part == ReplyToken::kWhole ? 0 : token.part;
+  const std::size_t first = place.fan_out->split_part(part);
+  for (std::size_t i = 1; i < whole.size(); ++i) {
+    const std::string bytes = fmt::format("*2\r\n${}\r\n{}\r\n${}\r\n{}\r\n", whole[0].size(),
+                                          whole[0], whole[i].size(), whole[i]);
+    try_again(session.token(token.sequence, static_cast<std::uint16_t>(first + i - 1)), bytes,
+              request.times, slot, kNoNode, 0);
+  }
+}
+
+Pipe* Redirector::any_master(resp::Protocol protocol) {
+  const auto masters = context_.router.masters();
+  Pipe* untried = nullptr;
+  Pipe* troubled = nullptr;
+  for (std::size_t i = 0; i < masters.size(); ++i) {
+    const cluster::NodeIndex node = masters[next_master_++ % masters.size()];
+    Pipe& pipe = context_.pipes.get(node, protocol, 0);
+    if (pipe.is_ready()) return &pipe;
+    if (pipe.trouble().empty()) untried = &pipe;
+    if (!pipe.is_unreachable()) troubled = &pipe;
+  }
+  return untried != nullptr ? untried : troubled;
+}
+
+void Redirector::answer(const ReplyToken& token, std::string_view text) {
+  if (Session* session = sessions_.find(token)) session->reply(token.sequence, text);
+}
+
+void Redirector::on_new_topology() {
+  const bool covered = context_.router.topology().slots_covered() == cluster::kSlots;
+  if (covered_ && !covered) hole_since_ = context_.reactor.now();
+  covered_ = covered;
+  for (Waiting& waiting : waiting_) {
+    if (waiting.asked == kNoNode) waiting.due = 0;
+  }
+}
+
+void Redirector::try_again(const ReplyToken& token, std::string_view bytes, RequestTimes times,
+                           cluster::Slot slot, cluster::NodeIndex asked, net::Nanos delay) {
+  Session* session = sessions_.find(token);
+  if (session == nullptr) return;
+  session->note_retry(token.sequence);
+  context_.stats.retries.add();
+  if (times.attempts < UINT8_MAX) ++times.attempts;
+  waiting_.push_back(
+      {token, std::string(bytes), times, slot, asked, context_.reactor.now() + delay});
+}
+
+void Redirector::run_due() {
+  if (waiting_.empty()) return;
+  std::vector<Waiting> waiting;
+  waiting.swap(waiting_);
+  for (Waiting& each : waiting) {
+    if (each.due <= context_.reactor.now() && send(each)) continue;
+    waiting_.push_back(std::move(each));
+  }
+}
+
+net::Nanos Redirector::next_due() const {
+  net::Nanos due = INT64_MAX;
+  for (const Waiting& each : waiting_) {
+    // What is due and still here waits for an earlier request's reply, which is an event.
+    if (each.due > context_.reactor.now()) due = std::min(due, each.due);
+  }
+  return due;
+}
+
+// True when the request need not wait any longer: it was sent, or its client is gone or answered.
+bool Redirector::send(Waiting& waiting) {
+  Session* session = sessions_.find(waiting.token);
+  if (session == nullptr) return true;
+  if (waiting.slot != kNoSlot && session->has_earlier(waiting.token.sequence, waiting.slot)) {
+    return false;
+  }
+  if (waiting.slot == kNoSlot) {
+    Pipe* pipe = any_master(session->protocol());
+    if (pipe != nullptr) return send_to(*pipe, waiting);
+  } else {
+    const cluster::NodeIndex node =
+        waiting.asked == kNoNode ? context_.router.node_of(waiting.slot) : waiting.asked;
+    if (node != kNoNode && context_.router.is_known(node)) {
+      return send_to(context_.pipes.get(node, session->protocol(), waiting.slot), waiting);
+    }
+  }
+  waiting.asked = kNoNode;
+  if (deadline_passed(waiting.times) || hole_is_old()) {
+    fail_hole(waiting.token);
+    return true;
+  }
+  waiting.due = context_.reactor.now() + 20 * kMillisecond;
+  context_.services.request_refresh();
+  return false;
+}
+
+bool Redirector::send_to(Pipe& pipe, const Waiting& waiting) {
+  if (pipe.is_unreachable()) {
+    context_.stats.not_sent.add();
+    fail(waiting.token,
+         fmt::format("CLUSTERDOWN No connection ({}), the command did not run", pipe.trouble()),
+         net::to_string(pipe.node()));
+    return true;
+  }
+  RequestTimes times = waiting.times;
+  times.queued = context_.now();
+  if (waiting.asked != kNoNode) pipe.append(ReplyToken{}, kAsking, {times.begun, times.queued});
+  pipe.append(waiting.token, waiting.bytes, times);
+  return true;
+}
+
+// One error, for a whole command or for the part that failed. It names the shard.
+void Redirector::fail(const ReplyToken& token, std::string_view error,
+                      const std::string& address) {
+  Session* session = sessions_.find(token);
+  if (session == nullptr) return;
+  if (token.part == ReplyToken::kWhole) {
+    const std::string shard = address.empty() ? "" : fmt::format(" (shard {})", address);
+    return session->reply(token.sequence, fmt::format("-{}{}\r\n", error, shard));
+  }
+  FanOut* fan_out = session->sequencer().at(token.sequence).fan_out;
+  if (fan_out != nullptr && fan_out->add_failure(token.part, error, address)) {
+    fan_out->merge(*session, token.sequence);
+  }
+}
+
+bool Redirector::deadline_passed(const RequestTimes& times) const {
+  const auto limit =
+      static_cast<backend::Micros>(context_.config.backend.retry_deadline.count());
+  return context_.now() - times.begun > limit;
+}
+
+bool Redirector::hole_is_old() const {
+  return !covered_ && context_.reactor.now() - hole_since_ >
+                          nanoseconds(context_.config.backend.retry_deadline);
+}
+
+// True when the cluster has been down for longer than a request may wait: fail at once then.
+bool Redirector::note_cluster_down() {
+  const net::Nanos now = context_.reactor.now();
+  if (now - down_last_ > kIncidentGap) down_since_ = now;
+  down_last_ = now;
+  return now - down_since_ > nanoseconds(context_.config.backend.retry_deadline);
+}
+
+cluster::Slot Redirector::slot_of(Session& session, const ReplyToken& token) const {
+  const Place& place = session.sequencer().at(token.sequence);
+  return token.part == ReplyToken::kWhole ? place.slot : place.fan_out->slot_of(token.part);
+}
+
+}  // namespace penstock::session

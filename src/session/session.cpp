@@ -1,0 +1,287 @@
+// One client connection: its input, its output and its end. Replies and their order are in
+// session_replies.cpp.
+// SPDX-License-Identifier: Apache-2.0
+#include "session/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "penstock/log/log.h"
+#include "session/dispatcher.h"
+#include "session/fan_out.h"
+
+namespace penstock::session {
+namespace {
+
+using resp::ScanStatus;
+
+// How much is copied at least behind the beginning of a torn frame, to find out its length.
+constexpr std::size_t kTornStep = 512;
+
+// A request of this size that lies in the input is handed to a pipe instead of being copied.
+constexpr std::size_t kAdoptBytes = 16 * 1024;
+
+constexpr std::size_t kPiecesMax = 16;       // of one send
+constexpr std::size_t kSpareInputsMax = 64;  // per worker
+
+std::int64_t milliseconds(net::Nanos now) { return now / 1'000'000; }
+
+}  // namespace
+
+Session::Session(SessionContext& context, std::uint32_t index, std::uint32_t generation)
+    : Stream(net::StreamKind::client), context_(context), index_(index), generation_(generation),
+      sequencer_(context.blocks), output_(context.blocks) {
+  state_.connected_at_ms = state_.active_at_ms = milliseconds(context.reactor.now());
+  routes_version_ = context.router.version();
+}
+
+admin::ClientFacts Session::facts() {
+  const std::size_t query = input_ == nullptr ? 0 : input_->size();
+  const std::size_t output = output_.unsent() + output_.retained() + sequencer_.held_bytes();
+  return {state_, fd(), query, output, sequencer_.size(), sizeof(*this) + query + output};
+}
+
+void Session::on_data(std::string_view bytes) {
+  if (closing_ || state_.close_requested) return;
+  state_.active_at_ms = milliseconds(context_.reactor.now());
+  if (input_ == nullptr && wait_ == Wait::none) [[likely]] {
+    context_.scanner.reset();
+    bytes.remove_prefix(take_frames(context_.scanner, bytes));
+  }
+  while (!bytes.empty() && !state_.close_requested) {
+    if (wait_ != Wait::none || input_ == nullptr) return keep(bytes);
+    take_torn_frame(bytes);
+  }
+}
+
+// Takes the frames that are whole; returns how many bytes they had.
+std::size_t Session::take_frames(resp::RequestScanner& scanner, std::string_view bytes) {
+  std::size_t used = 0;
+  while (used < bytes.size()) {
+    const std::string_view rest = bytes.substr(used);
+    const ScanStatus status = scanner.scan(rest, request_limits());
+    if (status == ScanStatus::incomplete) break;
+    if (status == ScanStatus::error) {
+      fail_protocol(scanner.error());
+      return bytes.size();
+    }
+    if (!dispatch(scanner.request(rest))) {
+      scanner.reset();
+      break;
+    }
+    used += scanner.frame_size();
+    scanner.reset();
+    if (state_.close_requested) return bytes.size();
+  }
+  return used;
+}
+
+// Keeps bytes that cannot be handled yet: the beginning of a frame, or everything while waiting.
+void Session::keep(std::string_view bytes) {
+  if (input_ == nullptr) {
+    if (context_.spare_inputs.empty()) {
+      input_ = std::make_unique<Input>(context_.blocks);
+    } else {
+      input_ = std::move(context_.spare_inputs.back());
+      context_.spare_inputs.pop_back();
+    }
+  }
+  input_->append(bytes, 0);
+  if (wait_ == Wait::none) input_->scanner.scan(input_->bytes(), {});
+  enforce_query_limit();
+}
+
+// Goes on with a frame whose beginning is in the input.
+void Session::take_torn_frame(std::string_view& bytes) {
+  resp::RequestScanner& scanner = input_->scanner;
+  const std::size_t before = input_->size();
+  const std::string_view taken = bytes.substr(0, std::max(scanner.needed(), kTornStep));
+  input_->append(taken, scanner.needed());
+  const ScanStatus status = scanner.scan(input_->bytes(), request_limits());
+  if (status == ScanStatus::error) return fail_protocol(scanner.error());
+  if (status == ScanStatus::incomplete) {
+    bytes.remove_prefix(taken.size());
+    return enforce_query_limit();
+  }
+  const std::size_t frame = scanner.frame_size();
+  may_adopt_ = true;
+  const bool done = dispatch(scanner.request(input_->bytes()));
+  may_adopt_ = false;
+  if (!done) {
+    scanner.reset();
+    bytes.remove_prefix(taken.size());
+    return keep(std::exchange(bytes, {}));
+  }
+  bytes.remove_prefix(frame - before);
+  release_input();
+  if (state_.close_requested) return;
+  context_.scanner.reset();
+  bytes.remove_prefix(take_frames(context_.scanner, bytes));
+}
+
+void Session::release_input() {
+  input_->clear();
+  if (context_.spare_inputs.size() < kSpareInputsMax) {
+    context_.spare_inputs.push_back(std::move(input_));
+  }
+  input_.reset();
+}
+
+net::Block* Session::adopt_request(std::string_view frame) {
+  if (!may_adopt_ || frame.size() < kAdoptBytes) return nullptr;
+  if (frame.data() != input_->bytes().data()) return nullptr;  // it was rewritten
+  return input_->release(frame.size());
+}
+
+// False when the request must stay in the input.
+bool Session::dispatch(const resp::Request& request) {
+  if (request.empty()) return true;
+  if (!may_take()) {
+    wait(Wait::replies);
+    return false;
+  }
+  switch (context_.dispatcher->dispatch(*this, request)) {
+    case Taken::yes: return true;
+    case Taken::wait_for_replies:
+      context_.stats.stalled_order.add();
+      wait(Wait::replies);
+      return false;
+    case Taken::wait_for_pipe:
+      context_.stats.stalled_pipe.add();
+      wait(Wait::pipe);
+      return false;
+  }
+  return true;
+}
+
+bool Session::may_take() {
+  const auto& limits = context_.config.limits;
+  if (sequencer_.size() >= limits.inflight_per_client) {
+    context_.stats.stalled_in_flight.add();
+    return false;
+  }
+  if (unread_bytes() >= limits.client_output_soft) {
+    context_.stats.stalled_output.add();
+    return false;
+  }
+  return true;
+}
+
+void Session::wait(Wait wait) {
+  wait_ = wait;
+  context_.reactor.stop_receive(*this);
+  if (wait == Wait::pipe) context_.waiting.push_back(this);
+}
+
+void Session::resume() {
+  queued_ready_ = false;
+  if (closing_ || wait_ == Wait::none) return;
+  wait_ = Wait::none;
+  if (input_ != nullptr) take_backlog();
+  const bool reads = wait_ == Wait::none && !draining_ && !state_.close_requested;
+  if (reads) context_.reactor.start_receive(*this);
+  close_if_done();
+}
+
+void Session::take_backlog() {
+  input_->scanner.reset();
+  const std::size_t used = take_frames(input_->scanner, input_->bytes());
+  if (used >= input_->size()) return release_input();
+  input_->drop_front(used);
+}
+
+void Session::fail_protocol(const std::string& text) {
+  context_.stats.protocol_errors.add();
+  LOG_LIMITED(info, "client {}: protocol error: {}", state_.id, text);
+  state_.close_requested = true;
+  context_.reactor.stop_receive(*this);
+  reply(open_unknown(), "-ERR Protocol error: " + text + "\r\n");
+}
+
+void Session::enforce_query_limit() {
+  if (input_ == nullptr || input_->size() <= context_.config.limits.client_query) return;
+  context_.stats.clients_closed_query.add();
+  LOG_LIMITED(warn, "client {}: closed, its request is beyond limits.client_query", state_.id);
+  doom();
+}
+
+// Closes at the end of the turn without waiting for anything: callers up the stack go on safely.
+void Session::doom() {
+  doomed_ = true;
+  state_.close_requested = true;
+  mark_dirty();
+}
+
+void Session::mark_dirty() {
+  if (dirty_ || closing_) return;
+  dirty_ = true;
+  context_.dirty.push_back(this);
+}
+
+void Session::flush() {
+  dirty_ = false;
+  if (doomed_) return close();
+  while (!sending() && output_.unsent() > 0) {
+    iovec pieces[kPiecesMax];
+    const std::size_t count = output_.gather(pieces);
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < count; ++i) bytes += pieces[i].iov_len;
+    output_.mark_sent(bytes);
+    const std::size_t sent = context_.reactor.send(*this, {pieces, count});
+    if (sent == net::Reactor::kInFlight) {
+      sending_bytes_ = bytes;
+      return;
+    }
+    if (sent < bytes) output_.unsend(bytes - sent);
+    output_.retire(sent);
+  }
+  go_on_if_waiting();
+  close_if_done();
+}
+
+void Session::on_sent(std::size_t count) {
+  output_.unsend(std::exchange(sending_bytes_, 0) - count);
+  output_.retire(count);
+  if (output_.unsent() > 0) mark_dirty();
+  go_on_if_waiting();
+  close_if_done();
+}
+
+// A client that closed its sending side still gets its replies, as `printf ... | nc` expects.
+void Session::on_end(int error) {
+  if (closing_) return;
+  if (error != 0) return close();
+  draining_ = true;
+  close_if_done();
+}
+
+void Session::drain() {
+  if (closing_) return;
+  draining_ = true;
+  context_.reactor.stop_receive(*this);
+  close_if_done();
+}
+
+void Session::close_if_done() {
+  if (closing_ || !(draining_ || state_.close_requested)) return;
+  const bool backlog = wait_ != Wait::none && !state_.close_requested;
+  if (sequencer_.empty() && output_.empty() && !backlog) close();
+}
+
+void Session::close() {
+  if (closing_) return;
+  closing_ = true;
+  std::erase(context_.dirty, this);
+  std::erase(context_.ready, this);
+  std::erase(context_.waiting, this);
+  for (std::uint32_t i = sequencer_.head(); i != sequencer_.next(); ++i) {
+    if (FanOut* fan_out = sequencer_.at(i).fan_out) context_.fan_outs->put(fan_out);
+  }
+  sequencer_.clear();
+  if (input_ != nullptr) release_input();
+  context_.reactor.close(*this);
+}
+
+void Session::on_closed() { context_.on_closed(index_); }
+
+}  // namespace penstock::session

@@ -1,0 +1,134 @@
+// One client connection: bytes in -> frames -> dispatcher; replies -> their turn -> bytes out.
+// Only wires its parts: Input (torn frames), ReplySequencer (order), SendQueue (output).
+// Belongs to one worker; the session table owns it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "penstock/admin/client_state.h"
+#include "penstock/backend/reply_token.h"
+#include "penstock/net/reactor.h"
+#include "penstock/net/send_queue.h"
+#include "session/input.h"
+#include "session/reply_sequencer.h"
+#include "session/session_context.h"
+
+namespace penstock::session {
+
+// What became of a request that was dispatched: taken, or left in the input until later.
+enum class Taken : std::uint8_t { yes, wait_for_replies, wait_for_pipe };
+
+class Session final : public net::Stream {
+ public:
+  Session(SessionContext& context, std::uint32_t index, std::uint32_t generation);
+
+  std::uint32_t index() const { return index_; }
+  std::uint32_t generation() const { return generation_; }
+  backend::ReplyToken token(std::uint32_t sequence,
+                            std::uint16_t part = backend::ReplyToken::kWhole) const {
+    return {index_, generation_, sequence, part, context_.services.worker};
+  }
+  admin::ClientState& state() { return state_; }
+  admin::ClientFacts facts();
+  resp::Protocol protocol() const { return state_.protocol; }
+  ReplySequencer& sequencer() { return sequencer_; }
+  bool is_closing() const { return closing_; }
+
+  // Makes a place in the order of replies for the request being dispatched.
+  std::uint32_t open(const command::Command& command, cluster::Slot slot, bool several_keys);
+  std::uint32_t open_unknown();
+  // The whole reply to a request, or pieces of it; a reply that comes early waits for its turn.
+  void reply(std::uint32_t sequence, std::string_view frame) { reply_piece(sequence, frame, true); }
+  void reply_piece(std::uint32_t sequence, std::string_view piece, bool last);
+
+  // True when a request of this slot must wait for earlier ones, because they may not have been
+  // sent to where this one would go, or may have to be sent again.
+  bool must_wait(cluster::Slot slot) {
+    if (routes_version_ != context_.router.version()) [[unlikely]] note_new_routes();
+    return careful_ && conflicts(slot);
+  }
+  // The request at `sequence` was refused where it was sent and will be sent elsewhere.
+  void note_retry(std::uint32_t sequence);
+  // Whether a request before `sequence` with the same slot is still unanswered.
+  bool has_earlier(std::uint32_t sequence, cluster::Slot slot);
+
+  // During a dispatch: the block that holds exactly this frame, for a pipe to take over; or null.
+  net::Block* adopt_request(std::string_view frame);
+
+  // Goes on with requests that had to wait.
+  void resume();
+  // Hands what is due to the kernel.
+  void flush();
+  void mark_dirty();
+  // Finishes what is in flight, then closes. Without requests in flight that is at once.
+  void drain();
+  // Closes at the end of the turn, whatever is in flight.
+  void doom();
+  void close();
+  // Gives back memory that an idle client does not need.
+  void release_idle_memory() { sequencer_.release_if_empty(); }
+
+  void on_connected(int) override {}
+  void on_data(std::string_view bytes) override;
+  void on_sent(std::size_t count) override;
+  void on_end(int error) override;
+  void on_closed() override;
+
+ private:
+  enum class Wait : std::uint8_t { none, replies, pipe };
+
+  std::size_t take_frames(resp::RequestScanner& scanner, std::string_view bytes);
+  void take_torn_frame(std::string_view& bytes);
+  void take_backlog();
+  void keep(std::string_view bytes);
+  void release_input();
+  bool dispatch(const resp::Request& request);
+  bool may_take();
+  void wait(Wait wait);
+  void go_on_if_waiting();
+  void fail_protocol(const std::string& text);
+  void enforce_query_limit();
+  void close_if_done();
+  resp::RequestLimits request_limits() const {
+    return {static_cast<std::int64_t>(context_.config.limits.bulk), !state_.authenticated};
+  }
+  // Bytes of replies that the client has not read yet, or that wait for their turn.
+  std::size_t unread_bytes() const {
+    return output_.unsent() + output_.retained() + sequencer_.held_bytes();
+  }
+
+  void finish(Place& place);
+  void advance();
+  void pass_on_held(Place& place);
+  void note_new_routes();
+  bool conflicts(cluster::Slot slot);
+  bool uses(const Place& place, cluster::Slot slot);
+  void update_careful(std::uint32_t head);
+
+  SessionContext& context_;
+  const std::uint32_t index_;
+  const std::uint32_t generation_;
+  Wait wait_ = Wait::none;
+  bool dirty_ = false;
+  bool queued_ready_ = false;
+  bool closing_ = false;
+  bool draining_ = false;        // no more requests are read; closes when all are answered
+  bool careful_ = false;         // true while must_wait() has to look closer
+  bool may_adopt_ = false;       // true while a torn frame, now whole, is dispatched
+  bool doomed_ = false;          // closes at the end of the turn
+  std::uint32_t retrying_ = 0;      // places in flight that are being sent again
+  std::uint32_t several_keys_ = 0;  // places in flight that may have to be
+  std::uint32_t routes_version_ = 0;
+  std::uint32_t old_routes_end_ = 0;  // places before this one were routed by an older map
+  bool old_routes_ = false;
+  std::size_t sending_bytes_ = 0;
+  admin::ClientState state_;
+  ReplySequencer sequencer_;
+  net::SendQueue output_;
+  std::unique_ptr<Input> input_;
+};
+
+}  // namespace penstock::session

@@ -1,0 +1,56 @@
+// What the sessions of one worker share. Built by the session table; nothing here is a client's own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/admin/local_commands.h"
+#include "penstock/backend/pipe_pool.h"
+#include "penstock/cluster/router.h"
+#include "penstock/command/command_table.h"
+#include "penstock/command/key_finder.h"
+#include "penstock/config/config.h"
+#include "penstock/net/block.h"
+#include "penstock/net/reactor.h"
+#include "penstock/resp/request_scanner.h"
+#include "penstock/session/session_services.h"
+#include "penstock/stats/worker_stats.h"
+#include "session/input.h"
+
+namespace penstock::session {
+
+class Dispatcher;
+class FanOutPool;
+class Redirector;
+class Session;
+
+struct SessionContext {
+  const SessionServices& services;
+  net::Reactor& reactor;
+  net::BlockPool& blocks;
+  const config::Config& config;
+  const command::CommandTable& commands;
+  cluster::Router& router;
+  backend::PipePool& pipes;
+  stats::WorkerStats& stats;
+
+  Dispatcher* dispatcher = nullptr;
+  Redirector* redirector = nullptr;
+  FanOutPool* fan_outs = nullptr;
+  std::function<void(std::uint32_t)> on_closed{};  // the kernel is done with a session
+
+  resp::RequestScanner scanner{};          // of frames that are whole in a receive buffer
+  std::vector<command::KeyPosition> keys{};  // of the command being dispatched
+  std::string text{};                      // of a reply being written
+  std::vector<Session*> dirty{};           // have something to send at the end of the turn
+  std::vector<Session*> ready{};           // may go on with requests they had to leave
+  std::vector<Session*> waiting{};         // wait for room in a pipe
+  std::vector<std::unique_ptr<Input>> spare_inputs{};
+
+  backend::Micros now() const { return static_cast<backend::Micros>(reactor.now() / 1000); }
+};
+
+}  // namespace penstock::session

@@ -1,0 +1,167 @@
+// The reply side of a session: places in the order of requests, and what must wait for what.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "penstock/log/log.h"
+#include "session/fan_out.h"
+#include "session/session.h"
+
+namespace penstock::session {
+namespace {
+
+// An early reply of this size moves to the output as a block instead of being copied.
+constexpr std::size_t kMoveBytes = 2048;
+
+}  // namespace
+
+std::uint32_t Session::open(const command::Command& command, cluster::Slot slot,
+                            bool several_keys) {
+  context_.stats.by_command[command.index].calls.add();
+  state_.last_command = command.index;
+  Place place;
+  place.begun = context_.now();
+  place.slot = slot;
+  place.command = command.index;
+  place.several_keys = several_keys;
+  if (state_.reply_mode != admin::ReplyMode::on) [[unlikely]] {
+    place.silent = true;
+    if (state_.reply_mode == admin::ReplyMode::skip) state_.reply_mode = admin::ReplyMode::on;
+  }
+  if (several_keys) {
+    ++several_keys_;
+    careful_ = true;
+  }
+  return sequencer_.open(place);
+}
+
+// A place for a reply to what is no known command.
+std::uint32_t Session::open_unknown() {
+  Place place;
+  place.begun = context_.now();
+  place.command = stats::kCommandsMax - 1;
+  place.silent = state_.reply_mode != admin::ReplyMode::on;
+  return sequencer_.open(place);
+}
+
+void Session::reply_piece(std::uint32_t sequence, std::string_view piece, bool last) {
+  if (closing_ || doomed_) return;
+  Place& place = sequencer_.at(sequence);
+  if (!place.begun_reply && !piece.empty() && (piece[0] == '-' || piece[0] == '!')) [[unlikely]] {
+    context_.stats.count_error(piece);
+    context_.stats.by_command[place.command].failed.add();
+  }
+  place.begun_reply = true;
+  if (sequence == sequencer_.head()) {
+    if (!place.silent) output_.append(piece);
+    if (last) {
+      finish(place);
+      sequencer_.pop_head();
+      if (!sequencer_.empty()) advance();
+    }
+    mark_dirty();
+  } else {
+    if (!place.silent) sequencer_.hold(place, piece);
+    place.done = last;
+  }
+  if (wait_ != Wait::none) [[unlikely]] go_on_if_waiting();
+  if (unread_bytes() > context_.config.limits.client_output) [[unlikely]] {
+    context_.stats.clients_closed_output.add();
+    LOG_LIMITED(warn, "client {}: closed, its unread replies are beyond limits.client_output",
+                state_.id);
+    doom();
+  }
+}
+
+void Session::finish(Place& place) {
+  const backend::Micros total = context_.now() - place.begun;
+  context_.stats.by_command[place.command].usec.add(total);
+  context_.stats.latency.record(total);
+  context_.stats.proxy_latency.record(total - std::min(total, place.backend_us));
+  if (place.fan_out != nullptr) [[unlikely]] {
+    context_.fan_outs->put(place.fan_out);
+    place.fan_out = nullptr;
+  }
+  if (!careful_) [[likely]] return;
+  retrying_ -= place.retrying ? 1 : 0;
+  several_keys_ -= place.several_keys ? 1 : 0;
+  update_careful(sequencer_.head() + 1);
+}
+
+// Passes on what was held for the places whose turn it is now.
+void Session::advance() {
+  while (!sequencer_.empty()) {
+    Place& place = sequencer_.at(sequencer_.head());
+    if (place.held != nullptr) pass_on_held(place);
+    if (!place.done) return;
+    finish(place);
+    sequencer_.pop_head();
+  }
+}
+
+void Session::pass_on_held(Place& place) {
+  net::Block* block = sequencer_.take_held(place);
+  while (block != nullptr) {
+    net::Block* const next = block->next;
+    block->next = nullptr;
+    if (block->bytes().size() >= kMoveBytes) {
+      output_.adopt(block);
+    } else {
+      output_.append(block->bytes());
+      context_.blocks.put(block);
+    }
+    block = next;
+  }
+}
+
+void Session::go_on_if_waiting() {
+  if (wait_ != Wait::replies || queued_ready_ || closing_) return;
+  queued_ready_ = true;
+  context_.ready.push_back(this);
+}
+
+void Session::note_new_routes() {
+  routes_version_ = context_.router.version();
+  if (sequencer_.empty()) return;
+  old_routes_ = true;
+  old_routes_end_ = sequencer_.next();
+  careful_ = true;
+}
+
+void Session::note_retry(std::uint32_t sequence) {
+  Place& place = sequencer_.at(sequence);
+  if (place.retrying) return;
+  place.retrying = true;
+  ++retrying_;
+  careful_ = true;
+}
+
+// `head`: the oldest place that is left.
+void Session::update_careful(std::uint32_t head) {
+  if (old_routes_ && static_cast<std::int32_t>(head - old_routes_end_) >= 0) old_routes_ = false;
+  careful_ = old_routes_ || retrying_ > 0 || several_keys_ > 0;
+}
+
+bool Session::conflicts(cluster::Slot slot) {
+  if (slot == cluster::kNoSlot) return false;
+  for (std::uint32_t i = sequencer_.head(); i != sequencer_.next(); ++i) {
+    const Place& place = sequencer_.at(i);
+    if (place.done || !uses(place, slot)) continue;
+    const bool old_route = old_routes_ && static_cast<std::int32_t>(i - old_routes_end_) < 0;
+    if (place.retrying || place.several_keys || old_route) return true;
+  }
+  return false;
+}
+
+bool Session::has_earlier(std::uint32_t sequence, cluster::Slot slot) {
+  for (std::uint32_t i = sequencer_.head(); i != sequence; ++i) {
+    const Place& place = sequencer_.at(i);
+    if (!place.done && uses(place, slot)) return true;
+  }
+  return false;
+}
+
+bool Session::uses(const Place& place, cluster::Slot slot) {
+  return place.slot == slot || (place.fan_out != nullptr && place.fan_out->has_slot(slot));
+}
+
+}  // namespace penstock::session

@@ -1,0 +1,298 @@
+// All client connections of one worker: adding, looking after, closing, and the order of a turn.
+// SPDX-License-Identifier: Apache-2.0
+#include "penstock/session/session_table.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "penstock/log/log.h"
+#include "penstock/net/sockets.h"
+#include "session/dispatcher.h"
+#include "session/fan_out.h"
+#include "session/redirector.h"
+#include "session/session_context.h"
+#include "session/session_index.h"
+
+namespace penstock::session {
+namespace {
+
+constexpr net::Nanos kTick = 10'000'000;
+
+// Every client is looked at once in this many ticks (one second) for idleness.
+constexpr std::size_t kSweepTicks = 100;
+
+// Free blocks kept by a worker that has nothing to do.
+constexpr std::size_t kIdleCacheBytes = 1 << 20;
+
+backend::PipeContext pipe_context(const SessionServices& services, backend::ReplySink& sink) {
+  const auto micros = [](config::Duration d) { return static_cast<backend::Micros>(d.count()); };
+  const auto& backend = services.config.backend;
+  const auto& cluster = services.config.cluster;
+  return {.reactor = services.reactor,
+          .blocks = services.blocks,
+          .resolver = services.resolver,
+          .mailbox = services.mailbox,
+          .sink = sink,
+          .limits = {.connect_timeout = micros(backend.connect_timeout),
+                     .request_timeout = micros(backend.request_timeout),
+                     .retry_deadline = micros(backend.retry_deadline),
+                     .tcp_keepalive = backend.tcp_keepalive,
+                     .queue_bytes = services.config.limits.pipe_queue},
+          .credentials = {cluster.username, cluster.password, backend.client_name},
+          .on_trouble = services.request_refresh};
+}
+
+}  // namespace
+
+struct SessionTable::Parts {
+  Parts(SessionServices given, backend::ReplySink& sink)
+      : services(std::move(given)), pipe_context(session::pipe_context(services, sink)),
+        pipes(pipe_context, services.config.backend.connections_per_node),
+        context{services, services.reactor, services.blocks, services.config, services.commands,
+                services.router, pipes, services.stats},
+        dispatcher(context), redirector(context, sessions), fan_outs(services.blocks) {
+    context.dispatcher = &dispatcher;
+    context.redirector = &redirector;
+    context.fan_outs = &fan_outs;
+    context.on_closed = [this](std::uint32_t index) {
+      sessions.remove(index);
+      services.stats.clients.subtract();
+      services.stats.clients_closed.add();
+    };
+  }
+
+  SessionServices services;
+  backend::PipeContext pipe_context;
+  backend::PipePool pipes;
+  SessionContext context;
+  SessionIndex sessions;
+  Dispatcher dispatcher;
+  Redirector redirector;
+  FanOutPool fan_outs;
+  net::Nanos next_tick = 0;
+  std::size_t sweep_at = 0;
+  std::vector<cluster::NodeIndex> leaving;  // nodes that left the map, with pipes still open
+};
+
+SessionTable::SessionTable(SessionServices services)
+    : parts_(std::make_unique<Parts>(std::move(services), *this)) {}
+
+SessionTable::~SessionTable() = default;
+
+void SessionTable::add_client(int fd, std::uint64_t id) {
+  const config::Config& config = parts_->services.config;
+  net::set_client_options(fd, config.server.tcp_keepalive);
+  Session& session = parts_->sessions.add(parts_->context);
+  session.state().id = id;
+  session.state().authenticated = config.server.password.empty();
+  parts_->services.stats.clients.add();
+  parts_->services.stats.clients_accepted.add();
+  parts_->services.reactor.adopt(session, fd);
+  parts_->services.reactor.start_receive(session);
+}
+
+std::size_t SessionTable::clients() const { return parts_->sessions.size(); }
+
+void SessionTable::on_topology(std::shared_ptr<const cluster::Topology> topology) {
+  cluster::Router& router = parts_->services.router;
+  router.apply(std::move(topology));
+  parts_->leaving.clear();
+  for (std::size_t i = 0; i < router.nodes(); ++i) {
+    const auto node = static_cast<cluster::NodeIndex>(i);
+    const bool has = parts_->pipes.has_node(node);
+    if (router.is_known(node) && !has) {
+      const cluster::Endpoint& endpoint = router.endpoint(node);
+      parts_->pipes.set_node(node, {endpoint.host, endpoint.port});
+    } else if (!router.is_known(node) && has) {
+      parts_->leaving.push_back(node);
+    }
+  }
+  // What waits for a connection that does not come may have a better place now.
+  parts_->pipes.for_each([&](backend::Pipe& pipe) {
+    const bool known = router.is_known(pipe.node_index());
+    if (known) pipe.keep();
+    if (!known || !pipe.trouble().empty()) pipe.return_unsent();
+  });
+  parts_->redirector.on_new_topology();
+}
+
+void SessionTable::end_turn() {
+  SessionContext& context = parts_->context;
+  parts_->redirector.run_due();
+  // Those that waited for room in a pipe try again in every turn; there are few, if any.
+  std::vector<Session*> resumed;
+  resumed.swap(context.waiting);
+  resumed.insert(resumed.end(), context.ready.begin(), context.ready.end());
+  context.ready.clear();
+  for (Session* session : resumed) session->resume();
+  parts_->pipes.flush();
+  // Flushing may close a session or make it dirty again; both are for the next turn.
+  std::vector<Session*> dirty;
+  dirty.swap(context.dirty);
+  for (Session* session : dirty) session->flush();
+  dirty.clear();
+  if (context.dirty.empty()) context.dirty.swap(dirty);  // keeps the memory
+}
+
+void SessionTable::tick() {
+  const net::Nanos now = parts_->services.reactor.now();
+  if (now < parts_->next_tick) return;
+  parts_->next_tick = now + kTick;
+  parts_->pipes.tick();
+  sweep_clients();
+  retire_nodes();
+  enforce_memory_limit();
+  const net::BlockPool& blocks = parts_->services.blocks;
+  parts_->services.stats.buffer_bytes.set(blocks.bytes_used());
+  parts_->services.stats.buffer_bytes_cached.set(blocks.bytes_cached());
+  parts_->services.stats.in_flight.set(outstanding());
+}
+
+net::Nanos SessionTable::next_due() const {
+  const SessionContext& context = parts_->context;
+  if (!context.dirty.empty() || !context.ready.empty() || !parts_->pipe_context.dirty.empty()) {
+    return 0;
+  }
+  return std::min(parts_->next_tick, parts_->redirector.next_due());
+}
+
+std::size_t SessionTable::outstanding() const { return parts_->pipes.outstanding(); }
+
+// A hundredth of the clients in every tick: idle ones are closed, or give back what they hold.
+void SessionTable::sweep_clients() {
+  SessionIndex& sessions = parts_->sessions;
+  const std::int64_t limit_ms = parts_->services.config.server.idle_timeout.count() / 1000;
+  const std::int64_t now_ms = parts_->services.reactor.now() / 1'000'000;
+  const std::size_t count = sessions.slots() / kSweepTicks + 1;
+  for (std::size_t i = 0; i < count && sessions.slots() > 0; ++i) {
+    parts_->sweep_at = (parts_->sweep_at + 1) % sessions.slots();
+    Session* session = sessions.at(parts_->sweep_at);
+    if (session == nullptr || session->is_closing()) continue;
+    session->release_idle_memory();
+    const bool idle = session->sequencer().empty() &&
+                      now_ms - session->state().active_at_ms > limit_ms;
+    if (limit_ms == 0 || !idle) continue;
+    parts_->services.stats.clients_closed_idle.add();
+    session->drain();
+  }
+  if (outstanding() == 0) parts_->services.blocks.trim(kIdleCacheBytes);
+}
+
+void SessionTable::retire_nodes() {
+  std::erase_if(parts_->leaving, [this](cluster::NodeIndex node) {
+    if (!parts_->pipes.retire_node(node)) return false;
+    parts_->services.router.release(node);
+    return true;
+  });
+}
+
+// Beyond the process's limit, each worker closes its client with the most unread replies.
+void SessionTable::enforce_memory_limit() {
+  if (parts_->services.memory_used() <= parts_->services.memory_limit) return;
+  Session* greediest = nullptr;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
+    Session* session = parts_->sessions.at(i);
+    if (session == nullptr || session->is_closing()) continue;
+    const admin::ClientFacts facts = session->facts();
+    if (facts.output_bytes + facts.query_bytes <= most) continue;
+    most = facts.output_bytes + facts.query_bytes;
+    greediest = session;
+  }
+  if (greediest == nullptr) return;
+  parts_->services.stats.clients_closed_memory.add();
+  LOG_LIMITED(warn, "client {}: closed, it holds {} bytes and limits.memory is reached",
+              greediest->state().id, most);
+  greediest->doom();
+}
+
+void SessionTable::drain() {
+  for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
+    if (Session* session = parts_->sessions.at(i)) session->drain();
+  }
+}
+
+void SessionTable::close_all() {
+  for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
+    if (Session* session = parts_->sessions.at(i)) session->close();
+  }
+  parts_->pipes.close_all();
+}
+
+bool SessionTable::is_closed() { return clients() == 0 && parts_->pipes.is_closed(); }
+
+void SessionTable::on_reply(const backend::ReplyToken& token, std::string_view frame,
+                            backend::Pipe& from, const backend::TakenRequest& request) {
+  Session* session = parts_->sessions.find(token);
+  if (session == nullptr) return;
+  const backend::Micros took = parts_->context.now() - request.times.queued;
+  parts_->services.stats.backend_latency.record(took);
+  session->sequencer().at(token.sequence).backend_us = took;
+  if (frame[0] == '-' && parts_->redirector.absorb(*session, token, frame, from, request)) return;
+  if (token.part == backend::ReplyToken::kWhole) [[likely]] {
+    session->reply(token.sequence, frame);
+  } else {
+    parts_->redirector.part_reply(*session, token, frame, true, net::to_string(from.node()));
+  }
+}
+
+void SessionTable::on_reply_piece(const backend::ReplyToken& token, std::string_view piece,
+                                  bool last, backend::Pipe& from, const backend::TakenRequest&) {
+  Session* session = parts_->sessions.find(token);
+  if (session == nullptr) return;
+  if (token.part == backend::ReplyToken::kWhole) {
+    session->reply_piece(token.sequence, piece, last);
+  } else {
+    parts_->redirector.part_reply(*session, token, piece, last, net::to_string(from.node()));
+  }
+}
+
+void SessionTable::on_lost(const backend::ReplyToken& token, backend::Lost why,
+                           backend::Pipe& from, const backend::TakenRequest& request) {
+  parts_->redirector.on_lost(token, why, from, request);
+}
+
+void SessionTable::for_each_client(const std::function<void(const admin::ClientFacts&)>& visit) {
+  for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
+    Session* session = parts_->sessions.at(i);
+    if (session != nullptr && !session->is_closing()) visit(session->facts());
+  }
+}
+
+bool SessionTable::kill_client(std::uint64_t id) {
+  for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
+    Session* session = parts_->sessions.at(i);
+    if (session == nullptr || session->is_closing() || session->state().id != id) continue;
+    session->doom();
+    return true;
+  }
+  return false;
+}
+
+std::vector<admin::NodeReport> SessionTable::nodes() {
+  std::map<std::string, admin::NodeReport> reports;
+  parts_->pipes.for_each([&](backend::Pipe& pipe) {
+    admin::NodeReport& report = reports[net::to_string(pipe.node())];
+    const backend::PipeStats& stats = pipe.stats();
+    report.pipes += 1;
+    report.connected += pipe.is_ready() ? 1 : 0;
+    report.in_flight += pipe.in_flight();
+    report.queued_bytes += pipe.queued_bytes();
+    report.requests += stats.requests;
+    report.replies += stats.replies;
+    report.lost += stats.lost;
+    report.timeouts += stats.timeouts;
+    report.connects += stats.connects;
+    report.failures += stats.failures;
+    if (!pipe.trouble().empty()) report.trouble = pipe.trouble();
+  });
+  std::vector<admin::NodeReport> out;
+  for (auto& [address, report] : reports) {
+    report.address = address;
+    out.push_back(std::move(report));
+  }
+  return out;
+}
+
+}  // namespace penstock::session
