@@ -1,0 +1,152 @@
+// INFO, CONFIG GET and ROLE.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "admin/handlers.h"
+
+namespace penstock::admin {
+namespace {
+
+// Node reports cross threads as text, one line each, fields in the order of the struct.
+std::string write_reports(const std::vector<NodeReport>& nodes) {
+  std::string out;
+  for (const NodeReport& node : nodes) {
+    std::string trouble = node.trouble.empty() ? "-" : node.trouble;
+    std::replace(trouble.begin(), trouble.end(), ' ', '_');
+    out += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}\n", node.address, node.pipes,
+                       node.connected, node.in_flight, node.queued_bytes, node.requests,
+                       node.replies, node.lost, node.timeouts, node.connects, node.failures,
+                       trouble);
+  }
+  return out;
+}
+
+// The reports of all workers, added up by node.
+std::vector<NodeReport> read_reports(const std::vector<std::string>& texts) {
+  std::map<std::string, NodeReport> nodes;
+  for (const std::string& text : texts) {
+    std::istringstream in(text);
+    NodeReport each;
+    while (in >> each.address >> each.pipes >> each.connected >> each.in_flight >>
+           each.queued_bytes >> each.requests >> each.replies >> each.lost >> each.timeouts >>
+           each.connects >> each.failures >> each.trouble) {
+      NodeReport& sum = nodes[each.address];
+      sum.address = each.address;
+      sum.pipes += each.pipes;
+      sum.connected += each.connected;
+      sum.in_flight += each.in_flight;
+      sum.queued_bytes += each.queued_bytes;
+      sum.requests += each.requests;
+      sum.replies += each.replies;
+      sum.lost += each.lost;
+      sum.timeouts += each.timeouts;
+      sum.connects += each.connects;
+      sum.failures += each.failures;
+      if (each.trouble != "-") sum.trouble = each.trouble;
+    }
+  }
+  std::vector<NodeReport> out;
+  for (auto& [address, report] : nodes) out.push_back(std::move(report));
+  return out;
+}
+
+void info(LocalCall& call, const AdminContext& context) {
+  // The request's bytes are gone by the time all workers have answered.
+  auto words = std::make_shared<std::string>(call.request.frame());
+  std::vector<resp::Argument> arguments;
+  for (std::size_t i = 0; i < call.request.size(); ++i) {
+    arguments.push_back(
+        {static_cast<std::uint32_t>(call.request[i].data() - call.request.frame().data()),
+         static_cast<std::uint32_t>(call.request[i].size())});
+  }
+  const resp::Protocol protocol = call.client.protocol;
+  const AdminContext kept = context;
+  call.gather = GatherJob{
+      [](WorkerView& worker) { return write_reports(worker.nodes()); },
+      [words, arguments, protocol, kept](const std::vector<std::string>& reports) {
+        const resp::Request request(*words, arguments);
+        std::string out;
+        resp::ReplyWriter(out, protocol)
+            .verbatim(info_report(kept, request, read_reports(reports)));
+        return out;
+      }};
+}
+
+// Parameters of the server that tools ask for, with values that are true or harmless here, and
+// every key of the proxy's own configuration.
+std::map<std::string, std::string> parameters(const ServerView& server) {
+  const config::Config& config = *server.config;
+  std::map<std::string, std::string> out{
+      {"appendonly", "no"},
+      {"bind", ""},
+      {"cluster-enabled", "yes"},
+      {"databases", "1"},
+      {"io-threads", std::to_string(server.workers.size())},
+      {"maxclients", std::to_string(config.server.max_clients)},
+      {"maxmemory", "0"},
+      {"maxmemory-policy", "noeviction"},
+      {"notify-keyspace-events", ""},
+      {"port", std::to_string(server.port)},
+      {"proto-max-bulk-len", std::to_string(config.limits.bulk)},
+      {"save", ""},
+      {"slowlog-log-slower-than", "-1"},
+      {"slowlog-max-len", "0"},
+      {"tcp-backlog", std::to_string(config.server.tcp_backlog)},
+      {"tcp-keepalive", std::to_string(config.server.tcp_keepalive.count() / 1'000'000)},
+      {"timeout", std::to_string(config.server.idle_timeout.count() / 1'000'000)},
+  };
+  for (auto& [name, value] : config::values(config)) {
+    // A text is shown without its quotes.
+    const bool quoted = value.size() >= 2 && value.front() == '"';
+    out[name] = quoted ? value.substr(1, value.size() - 2) : value;
+  }
+  return out;
+}
+
+void config_get(LocalCall& call, const AdminContext& context) {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const auto& [name, value] : parameters(context.server)) {
+    for (std::size_t i = 2; i < call.request.size(); ++i) {
+      if (!matches_glob(call.request[i], name)) continue;
+      found.emplace_back(name, value);
+      break;
+    }
+  }
+  call.reply.map(found.size());
+  for (const auto& [name, value] : found) {
+    call.reply.bulk(name);
+    call.reply.bulk(value);
+  }
+}
+
+void config_help(LocalCall& call, const AdminContext&) {
+  reply_help(call.reply,
+             {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+              "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
+              "HELP", "    Print this help."});
+}
+
+void role(LocalCall& call, const AdminContext&) {
+  call.reply.array(3);
+  call.reply.bulk("master");
+  call.reply.integer(0);
+  call.reply.array(0);
+}
+
+constexpr NamedHandler kHandlers[] = {
+    {"info", info},
+    {"config|get", config_get},
+    {"config|help", config_help},
+    {"role", role},
+};
+
+}  // namespace
+
+std::span<const NamedHandler> server_handlers() { return kHandlers; }
+
+}  // namespace penstock::admin
