@@ -1,0 +1,326 @@
+// Builds the daemon and runs it.
+// SPDX-License-Identifier: Apache-2.0
+#include "penstock/server/server.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "penstock/cluster/topology_refresher.h"
+#include "penstock/log/log.h"
+#include "penstock/net/dial.h"
+#include "penstock/net/resolver.h"
+#include "penstock/net/sockets.h"
+#include "server/gather.h"
+#include "server/limits.h"
+#include "server/listener.h"
+#include "server/service_manager.h"
+#include "server/worker.h"
+
+namespace penstock::server {
+namespace {
+
+// How often the main thread looks at signals, rates and the end of a drain.
+constexpr timespec kMainTurn{0, 100'000'000};
+
+constexpr std::string_view kTooManyClients = "-ERR max number of clients reached\r\n";
+
+// Descriptors for everything that is not a client: nodes, rings, the log.
+constexpr std::uint64_t kOtherDescriptors = 512;
+
+std::string random_id() {
+  std::random_device random;
+  std::string id;
+  while (id.size() < 40) id += fmt::format("{:08x}", random());
+  return id.substr(0, 40);
+}
+
+// The CPUs this process may use, in order.
+std::vector<int> usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+sigset_t handled_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) sigaddset(&signals, signal);
+  return signals;
+}
+
+}  // namespace
+
+struct Server::Parts {
+  explicit Parts(const config::Config& given) : config(given) {}
+
+  void open_listeners();
+  void start_workers();
+  void start_refresher();
+  void choose_engine(net::Engine& engine);
+  bool start_all(net::Engine engine, std::string& error);
+  void build_view();
+  void start_listening();
+  void accept(Worker& on, int fd);
+  void drain();
+  bool is_drained() const;
+  void update_rate();
+  std::size_t memory_used() const;
+
+  const config::Config config;
+  const command::CommandTable commands;
+  admin::ServerView view;
+  net::Resolver resolver;
+  Workers workers;
+  std::vector<std::unique_ptr<ClientListener>> listeners;
+  std::unique_ptr<cluster::TopologyRefresher> refresher;
+  Shared shared{.config = config,
+                .commands = commands,
+                .view = view,
+                .resolver = resolver,
+                .request_refresh = [this] { refresher->request(); },
+                .cluster_trouble = [this] { return refresher->last_error(); },
+                .gather = [this](admin::GatherJob job, std::size_t asker,
+                                 std::function<void(std::string)> done) {
+                  server::gather(workers, std::move(job), asker, std::move(done));
+                },
+                .memory_used = [this] { return memory_used(); },
+                .memory_limit = memory_limit(config.limits.memory)};
+  std::atomic<std::uint64_t> next_client_id{1};
+  std::atomic<std::uint64_t> ops_per_second{0};
+  std::uint64_t last_commands = 0;
+  net::Nanos last_rate_at = 0;
+};
+
+void Server::Parts::build_view() {
+  view.config = &config;
+  view.run_id = random_id();
+  view.started_at_ms = net::monotonic_now() / 1'000'000;
+  view.topology = [this] { return refresher->current(); };
+  view.ops_per_second = [this] { return ops_per_second.load(std::memory_order_relaxed); };
+}
+
+std::size_t Server::Parts::memory_used() const {
+  std::size_t total = 0;
+  for (const auto& worker : workers) total += worker->stats().buffer_bytes.get();
+  return total;
+}
+
+void Server::Parts::open_listeners() {
+  for (const std::string& address : config.server.listen) {
+    const int fd = net::open_listening_socket(address, static_cast<int>(config.server.tcp_backlog));
+    const std::size_t index = listeners.size();
+    listeners.push_back(std::make_unique<ClientListener>(fd, address, [this, index](int client) {
+      accept(*workers[index % workers.size()], client);
+    }));
+    if (view.port == 0) {
+      const auto bound = net::parse_host_port(net::to_string(net::local_address(fd)));
+      if (bound) view.port = bound->port;
+    }
+  }
+}
+
+// One decision for all workers. io_uring is refused in many containers; then epoll serves.
+void Server::Parts::choose_engine(net::Engine& engine) {
+  engine = net::Engine::epoll;
+  if (config.io.engine == config::Engine::epoll) return;
+  const net::UringProbe probe = net::probe_io_uring();
+  if (probe.usable) {
+    engine = net::Engine::io_uring;
+    return;
+  }
+  const std::string why = fmt::format("{}; {}", std::strerror(probe.error), probe.cure);
+  if (config.io.engine == config::Engine::io_uring) {
+    throw std::runtime_error("io.engine = io_uring cannot be used: " + why);
+  }
+  view.engine_fallback = why;
+  spdlog::warn("io_uring cannot be used, serving with epoll: {}", why);
+}
+
+bool Server::Parts::start_all(net::Engine engine, std::string& error) {
+  const std::vector<int> cpus = usable_cpus();
+  const std::size_t count = config.server.workers == 0 ? cpus.size() : config.server.workers;
+  for (std::size_t i = 0; i < count; ++i) {
+    // Two workers on one CPU would only hinder each other, so more workers than CPUs float.
+    const bool pins = config.server.pin_workers && count <= cpus.size();
+    workers.push_back(std::make_unique<Worker>(shared, static_cast<std::uint16_t>(i),
+                                               pins ? cpus[i] : -1));
+    if (!workers.back()->start(engine, error)) {
+      workers.clear();
+      return false;
+    }
+  }
+  return true;
+}
+
+void Server::Parts::start_workers() {
+  net::Engine engine = net::Engine::epoll;
+  choose_engine(engine);
+  std::string error;
+  if (!start_all(engine, error)) {
+    if (engine == net::Engine::epoll || config.io.engine == config::Engine::io_uring) {
+      throw std::runtime_error("cannot start the workers: " + error);
+    }
+    view.engine_fallback = error + "; set LimitMEMLOCK=infinity or fewer server.workers";
+    spdlog::warn("not enough io_uring rings, serving with epoll: {}", view.engine_fallback);
+    engine = net::Engine::epoll;
+    if (!start_all(engine, error)) throw std::runtime_error("cannot start the workers: " + error);
+  }
+  view.engine = engine == net::Engine::io_uring ? "io_uring" : "epoll";
+  for (const auto& worker : workers) {
+    view.workers.push_back(&worker->stats());
+    view.reactors.push_back(&worker->reactor_stats());
+  }
+}
+
+void Server::Parts::start_refresher() {
+  cluster::TopologyRefresher::Options options;
+  for (const std::string& seed : config.cluster.seeds) {
+    const auto address = net::parse_host_port(seed);
+    options.seeds.push_back({address->host, address->port});
+  }
+  options.username = config.cluster.username;
+  options.password = config.cluster.password;
+  options.interval =
+      std::chrono::duration_cast<std::chrono::milliseconds>(config.cluster.refresh_interval);
+  options.timeout =
+      std::chrono::duration_cast<std::chrono::milliseconds>(config.backend.connect_timeout);
+  const auto dial = [this](const cluster::Endpoint& node, std::chrono::milliseconds timeout) {
+    const auto address = resolver.resolve_within({node.host, node.port}, timeout);
+    return address ? net::dial(*address, timeout) : -1;
+  };
+  const auto publish = [this](std::shared_ptr<const cluster::Topology> topology) {
+    for (const auto& worker : workers) {
+      worker->post([&sessions = worker->sessions(), topology] { sessions.on_topology(topology); });
+    }
+  };
+  refresher = std::make_unique<cluster::TopologyRefresher>(std::move(options), dial, publish);
+  view.refresher = &refresher->stats();
+}
+
+void Server::Parts::start_listening() {
+  for (std::size_t i = 0; i < listeners.size(); ++i) {
+    Worker& worker = *workers[i % workers.size()];
+    ClientListener& listener = *listeners[i];
+    worker.post([&worker, &listener] { worker.reactor().listen(listener); });
+    spdlog::info("listening on {}", listener.address());
+  }
+}
+
+// Called on the worker that accepted; the connection goes to the worker that has the fewest.
+void Server::Parts::accept(Worker& on, int fd) {
+  std::uint64_t total = 0;
+  Worker* target = nullptr;
+  for (const auto& worker : workers) {
+    total += worker->load();
+    if (target == nullptr || worker->load() < target->load()) target = worker.get();
+  }
+  if (total >= config.server.max_clients) {
+    LOG_LIMITED(warn, "a client was turned away: server.max_clients is reached");
+    [[maybe_unused]] const ssize_t n =
+        ::send(fd, kTooManyClients.data(), kTooManyClients.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ::close(fd);
+    on.count_rejected();
+    return;
+  }
+  target->take_client(on, fd, next_client_id.fetch_add(1, std::memory_order_relaxed));
+}
+
+void Server::Parts::drain() {
+  for (std::size_t i = 0; i < listeners.size(); ++i) {
+    Worker& worker = *workers[i % workers.size()];
+    worker.post([&worker, &listener = *listeners[i]] {
+      worker.reactor().stop_listening(listener);
+    });
+  }
+  for (const auto& worker : workers) {
+    worker->post([&sessions = worker->sessions()] { sessions.drain(); });
+  }
+}
+
+bool Server::Parts::is_drained() const {
+  return std::all_of(workers.begin(), workers.end(),
+                     [](const auto& worker) { return worker->load() == 0; });
+}
+
+void Server::Parts::update_rate() {
+  const net::Nanos now = net::monotonic_now();
+  if (now - last_rate_at < 1'000'000'000) return;
+  std::uint64_t total = 0;
+  for (const auto& worker : workers) {
+    for (const stats::CommandStats& each : worker->stats().by_command) total += each.calls.get();
+  }
+  const double seconds = static_cast<double>(now - last_rate_at) / 1e9;
+  ops_per_second =
+      static_cast<std::uint64_t>(static_cast<double>(total - last_commands) / seconds);
+  last_commands = total;
+  last_rate_at = now;
+}
+
+Server::Server(const config::Config& config) : parts_(std::make_unique<Parts>(config)) {
+  // Every thread inherits this: signals come to run() only.
+  const sigset_t signals = handled_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit(config.server.max_clients + kOtherDescriptors);
+  parts_->build_view();
+  parts_->open_listeners();
+  parts_->start_workers();
+  parts_->start_refresher();
+  parts_->start_listening();
+  spdlog::info("penstock {} serves with {} workers on {}", PENSTOCK_VERSION,
+               parts_->workers.size(), parts_->view.engine);
+  notify_service_manager("READY=1");
+}
+
+Server::~Server() {
+  // The refresher posts to workers, workers post to each other; both orders end here.
+  parts_->refresher.reset();
+  for (const auto& worker : parts_->workers) worker->stop();
+}
+
+int Server::run() {
+  const sigset_t signals = handled_signals();
+  net::Nanos drain_until = 0;
+  while (true) {
+    const int signal = sigtimedwait(&signals, nullptr, &kMainTurn);
+    parts_->update_rate();
+    const bool stops = signal == SIGTERM || signal == SIGINT;
+    if (stops && drain_until > 0) {
+      spdlog::warn("told to stop again: stopping now");
+      return 0;
+    }
+    if (stops) {
+      spdlog::info("stopping: answering what is in flight");
+      notify_service_manager("STOPPING=1");
+      parts_->drain();
+      drain_until = net::monotonic_now() + parts_->config.server.shutdown_grace.count() * 1000;
+    }
+    if (signal == SIGUSR1) log::reopen();
+    if (signal == SIGHUP) spdlog::warn("SIGHUP: reloading the configuration is not supported yet");
+    if (drain_until == 0) continue;
+    if (parts_->is_drained()) return 0;
+    if (net::monotonic_now() > drain_until) {
+      spdlog::warn("stopping: server.shutdown_grace is over, closing the rest");
+      return 0;
+    }
+  }
+}
+
+}  // namespace penstock::server

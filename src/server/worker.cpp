@@ -1,0 +1,119 @@
+// One worker and its loop.
+// SPDX-License-Identifier: Apache-2.0
+#include "server/worker.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "penstock/log/log.h"
+
+namespace penstock::server {
+namespace {
+
+// A turn never waits longer than this, so that a missed wake-up cannot last.
+constexpr net::Nanos kLongestWait = 1'000'000'000;
+
+}  // namespace
+
+Worker::Worker(const Shared& shared, std::uint16_t index, int cpu)
+    : shared_(shared), index_(index), cpu_(cpu), stats_(std::make_unique<stats::WorkerStats>()),
+      router_(std::make_unique<cluster::Router>()),
+      local_(std::make_unique<admin::LocalCommands>(shared.view, shared.commands)) {}
+
+Worker::~Worker() { stop(); }
+
+bool Worker::start(net::Engine engine, std::string& error) {
+  std::promise<std::string> made;
+  std::future<std::string> result = made.get_future();
+  thread_ = std::thread([this, engine, promise = std::move(made)]() mutable {
+    run(engine, std::move(promise));
+  });
+  error = result.get();
+  if (!error.empty()) thread_.join();
+  return error.empty();
+}
+
+void Worker::stop() {
+  if (!thread_.joinable()) return;
+  post([this] { stopping_ = true; });
+  thread_.join();
+}
+
+void Worker::take_client(Worker& from, int fd, std::uint64_t id) {
+  assigned_.fetch_add(1, std::memory_order_relaxed);
+  if (&from == this) return sessions_->add_client(fd, id);
+  post([this, fd, id] { sessions_->add_client(fd, id); });
+}
+
+// The reactor is made on the thread that uses it: an io_uring with SINGLE_ISSUER insists.
+void Worker::run(net::Engine engine, std::promise<std::string> made) {
+  pthread_setname_np(pthread_self(), ("worker-" + std::to_string(index_)).c_str());
+  bind_to_cpu();
+  net::ReactorOptions options;
+  options.batch_wait = shared_.config.io.batch_wait.count() * 1000;
+  options.batch_events = static_cast<unsigned>(shared_.config.io.batch_events);
+  try {
+    reactor_ = net::make_reactor(engine, options);
+  } catch (const std::system_error& failure) {
+    return made.set_value(failure.what());
+  }
+  sessions_ = std::make_unique<session::SessionTable>(services());
+  mailbox_.attach(*reactor_);
+  made.set_value("");
+  serve();
+  sessions_->close_all();
+  const net::Nanos give_up = net::monotonic_now() + kLongestWait;
+  while (!sessions_->is_closed() && net::monotonic_now() < give_up) {
+    reactor_->turn(net::monotonic_now() + kLongestWait / 100, 0);
+  }
+  mailbox_.detach();
+}
+
+void Worker::serve() {
+  while (!stopping_) {
+    const net::Nanos waited_from = net::monotonic_now();
+    const net::Nanos last_turn = waited_from - reactor_->now();
+    stats_->turn_time.record(static_cast<std::uint32_t>(last_turn / 1000));
+    reactor_->turn(std::min(sessions_->next_due(), waited_from + kLongestWait),
+                   sessions_->outstanding());
+    mailbox_.drain();
+    sessions_->tick();
+    sessions_->end_turn();
+  }
+}
+
+void Worker::bind_to_cpu() const {
+  if (cpu_ < 0) return;
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(static_cast<std::size_t>(cpu_), &cpus);
+  if (pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus) != 0) {
+    spdlog::warn("worker {}: cannot be bound to CPU {}", index_, cpu_);
+  }
+}
+
+session::SessionServices Worker::services() {
+  return {.worker = index_,
+          .reactor = *reactor_,
+          .blocks = blocks_,
+          .resolver = shared_.resolver,
+          .mailbox = mailbox_,
+          .config = shared_.config,
+          .commands = shared_.commands,
+          .router = *router_,
+          .stats = *stats_,
+          .memory_used = shared_.memory_used,
+          .memory_limit = shared_.memory_limit,
+          .local = *local_,
+          .request_refresh = shared_.request_refresh,
+          .cluster_trouble = shared_.cluster_trouble,
+          .gather = [this](admin::GatherJob job, std::function<void(std::string)> done) {
+            shared_.gather(std::move(job), index_, std::move(done));
+          }};
+}
+
+}  // namespace penstock::server
