@@ -209,8 +209,9 @@ void add_io(std::vector<Key>& keys) {
                                 "The event loop. auto: io_uring where the kernel allows it, "
                                 "else epoll."));
   keys.push_back(duration("io.batch_wait", MEMBER(io.batch_wait), microseconds(0), milliseconds(1),
-                          "A busy worker waits up to this long for more events to handle in one "
-                          "turn. \"0s\": never waits. An idle proxy never does."));
+                          "A busy worker with many active clients waits up to this long for more "
+                          "events to handle in one turn, and never longer than a sixteenth of a "
+                          "client's round. \"0s\": never. An idle proxy never waits."));
   keys.push_back(number("io.batch_events", MEMBER(io.batch_events), 1, 1024,
                         "The number of events that ends such a wait early."));
 }

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "net/send_now.h"
 #include "penstock/log/check.h"
 
 namespace penstock::net {
@@ -20,13 +21,12 @@ namespace {
 constexpr std::size_t kEventsMax = 512;
 constexpr std::size_t kReceiveBytes = 65536;
 constexpr int kAcceptsPerEvent = 64;
-constexpr std::size_t kPiecesMax = 64;
 
-constexpr std::size_t kBatchOutstanding = 16;  // as in the io_uring back end
 constexpr Nanos kAcceptPause = 100'000'000;
 
 // Listeners and streams share the event's pointer; listeners have the lowest bit set.
 constexpr std::uintptr_t kListenerBit = 1;
+constexpr std::uint64_t kDescriptorsMax = 1 << 30;  // below every pointer
 
 void sleep_for(Nanos duration) {
   const timespec time{duration / 1'000'000'000, duration % 1'000'000'000};
@@ -39,18 +39,25 @@ EpollReactor::EpollReactor(const ReactorOptions& options)
     : options_(options), buffer_(new char[kReceiveBytes]), events_(kEventsMax) {
   epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (epoll_fd_ < 0 || wake_fd_ < 0 ||
-      epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event) != 0) {
+  if (epoll_fd_ < 0 || wake_fd_ < 0) {
     throw std::system_error(errno, std::generic_category(), "epoll");
   }
+  watch_own(wake_fd_);
+  watch_own(ticker_.fd());
   prctl(PR_SET_TIMERSLACK, 1);  // or a wait of 30 us takes 80
 }
 
 EpollReactor::~EpollReactor() {
   ::close(epoll_fd_);
   ::close(wake_fd_);
+}
+
+// The wake-up and the ticker: their events carry their descriptor, which is no pointer.
+void EpollReactor::watch_own(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = static_cast<std::uint64_t>(fd);
+  CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0);
 }
 
 void EpollReactor::watch_listener(Listener& listener, int operation) {
@@ -119,11 +126,8 @@ void EpollReactor::update_interest(Stream& stream) {
 
 std::size_t EpollReactor::send(Stream& stream, std::span<const iovec> bytes) {
   CHECK(!stream.sending_ && !stream.closing_);
-  msghdr message{};
-  message.msg_iov = const_cast<iovec*>(bytes.data());
-  message.msg_iovlen = std::min(bytes.size(), kPiecesMax);
   stats_.sends.add();
-  const ssize_t sent = ::sendmsg(stream.fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent = send_now(stream.fd_, bytes);
   if (sent >= 0) {
     stats_.sent_bytes.add(static_cast<std::uint64_t>(sent));
     return static_cast<std::size_t>(sent);
@@ -155,38 +159,42 @@ void EpollReactor::wake() {
   [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof(one));
 }
 
-void EpollReactor::turn(Nanos deadline, std::size_t outstanding) {
+void EpollReactor::turn(const Wait& wanted) {
   stats_.turns.add();
-  if (!paused_.empty()) deadline = std::min(deadline, accept_again_at_);
-  if (!closed_.empty() || !ended_.empty()) deadline = 0;
-  last_events_ = wait(deadline, outstanding);
+  Wait wait = wanted;
+  if (!paused_.empty()) wait.deadline = std::min(wait.deadline, accept_again_at_);
+  if (!closed_.empty() || !ended_.empty()) wait.deadline = 0;
+  const std::size_t count = wait_for_events(wait);
   now_ = monotonic_now();
-  stats_.events.add(last_events_);
+  stats_.events.add(count);
   report_ends();
-  for (std::size_t i = 0; i < last_events_; ++i) dispatch(events_[i]);
+  for (std::size_t i = 0; i < count; ++i) dispatch(events_[i]);
   resume_accepting();
   report_closed();
 }
 
-// A busy worker whose last batch was small sleeps a moment first, so that the next one is larger.
-std::size_t EpollReactor::wait(Nanos deadline, std::size_t outstanding) {
-  Nanos left = std::max<Nanos>(deadline - monotonic_now(), 0);
-  if (left > 0 && outstanding >= kBatchOutstanding && options_.batch_wait > 0 &&
-      last_events_ < options_.batch_events) {
-    sleep_for(std::min(left, options_.batch_wait));
-    left = std::max<Nanos>(left - options_.batch_wait, 0);
+// epoll has no minimum wait, so a turn that is to wait for a batch sleeps first.
+std::size_t EpollReactor::wait_for_events(const Wait& wait) {
+  const Nanos now = monotonic_now();
+  ticker_.update(now, wait.busy);
+  Nanos left = std::max<Nanos>(wait.deadline - now, 0);
+  if (left > 0 && wait.batch_wait > 0) {
+    sleep_for(std::min(left, wait.batch_wait));
+    left = std::max<Nanos>(left - wait.batch_wait, 0);
   }
-  const Nanos longest = 1'000'000'000;
-  const timespec timeout{0, std::min(left, longest - 1)};
+  constexpr Nanos kLongest = 999'999'999;
+  const timespec timeout{0, std::min(left, kLongest)};
+  const bool limited = left == 0 || !ticker_.covers(left);
   stats_.enters.add();
-  const int count = epoll_pwait2(epoll_fd_, events_.data(), kEventsMax, &timeout, nullptr);
+  const int count =
+      epoll_pwait2(epoll_fd_, events_.data(), kEventsMax, limited ? &timeout : nullptr, nullptr);
   return count > 0 ? static_cast<std::size_t>(count) : 0;
 }
 
 void EpollReactor::dispatch(const epoll_event& event) {
-  if (event.data.ptr == nullptr) {
+  if (event.data.u64 <= kDescriptorsMax) {
     std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t n = ::read(wake_fd_, &count, sizeof(count));
+    [[maybe_unused]] const ssize_t n = ::read(event.data.fd, &count, sizeof(count));
     return;
   }
   if ((event.data.u64 & kListenerBit) != 0) {

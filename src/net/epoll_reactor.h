@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "net/ticker.h"
 #include "penstock/net/reactor.h"
 
 namespace penstock::net {
@@ -26,12 +27,13 @@ class EpollReactor final : public Reactor {
   std::size_t send(Stream& stream, std::span<const iovec> bytes) override;
   void close(Stream& stream) override;
   void wake() override;
-  void turn(Nanos deadline, std::size_t outstanding) override;
+  void turn(const Wait& wait) override;
 
  private:
+  void watch_own(int fd);
   void watch_listener(Listener& listener, int operation);
   void update_interest(Stream& stream);
-  std::size_t wait(Nanos deadline, std::size_t outstanding);
+  std::size_t wait_for_events(const Wait& wait);
   void dispatch(const epoll_event& event);
   void accept_some(Listener& listener);
   void receive(Stream& stream);
@@ -44,9 +46,9 @@ class EpollReactor final : public Reactor {
   ReactorOptions options_;
   int epoll_fd_ = -1;
   int wake_fd_ = -1;
+  Ticker ticker_;
   std::unique_ptr<char[]> buffer_;      // one receive at a time
   std::vector<epoll_event> events_;
-  std::size_t last_events_ = 0;
   std::vector<Stream*> ended_;          // on_end() is due
   std::vector<Stream*> closed_;         // on_closed() is due
   std::vector<Listener*> paused_;       // wait for free descriptors

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "net/send_now.h"
 #include "net/uring_compat.h"
 #include "penstock/log/check.h"
 
@@ -21,9 +22,6 @@ namespace {
 constexpr unsigned kSubmissionEntries = 1024;
 constexpr std::uint16_t kClientGroup = 0;
 constexpr std::uint16_t kNodeGroup = 1;
-
-// Below this many unanswered requests a turn never waits for a batch: nobody would fill it.
-constexpr std::size_t kBatchOutstanding = 16;
 
 // After running out of descriptors, accepting rests this long.
 constexpr Nanos kAcceptPause = 100'000'000;
@@ -90,6 +88,7 @@ void UringReactor::set_up_wake() {
   wake_fd_ = eventfd(0, EFD_CLOEXEC);
   if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   arm_wake();
+  arm_tick();
 }
 
 io_uring_sqe* UringReactor::next_entry(Operation operation, void* owner) {
@@ -132,6 +131,11 @@ void UringReactor::arm_accept(Listener& listener) {
 void UringReactor::arm_wake() {
   PREPARE(Operation::wake, nullptr, io_uring_prep_read, wake_fd_, &wake_count_,
           sizeof(wake_count_), 0);
+}
+
+void UringReactor::arm_tick() {
+  PREPARE(Operation::tick, nullptr, io_uring_prep_read, ticker_.fd(), &tick_count_,
+          sizeof(tick_count_), 0);
 }
 
 void UringReactor::adopt(Stream& stream, int fd) {
@@ -179,18 +183,18 @@ void UringReactor::cancel(void* owner, Operation operation) {
   PREPARE(Operation::cancel, nullptr, io_uring_prep_cancel64, target, 0);
 }
 
+// Nearly every send finds room, and then a plain system call is as cheap as an entry and a
+// completion, and the bytes are done with at once. Only what finds none goes through the ring.
 std::size_t UringReactor::send(Stream& stream, std::span<const iovec> bytes) {
   CHECK(!stream.sending_ && !stream.closing_);
+  stats_.sends.add();
+  const ssize_t sent = send_now(stream.fd_, bytes);
+  if (sent > 0) {
+    stats_.sent_bytes.add(static_cast<std::uint64_t>(sent));
+    return static_cast<std::size_t>(sent);
+  }
   stream.sending_ = true;
   ++stream.pending_;
-  ++sends_submitted_;
-  stats_.sends.add();
-  constexpr int kFlags = MSG_NOSIGNAL | MSG_WAITALL;
-  if (bytes.size() == 1) {
-    PREPARE(Operation::send, &stream, io_uring_prep_send, stream.fd_, bytes[0].iov_base,
-            bytes[0].iov_len, kFlags);
-    return kInFlight;
-  }
   if (messages_used_ == messages_.size()) messages_.emplace_back();
   Message& message = messages_[messages_used_++];
   const std::size_t pieces = std::min(bytes.size(), std::size(message.pieces));
@@ -198,7 +202,8 @@ std::size_t UringReactor::send(Stream& stream, std::span<const iovec> bytes) {
   message.header = {};
   message.header.msg_iov = message.pieces;
   message.header.msg_iovlen = pieces;
-  PREPARE(Operation::send, &stream, io_uring_prep_sendmsg, stream.fd_, &message.header, kFlags);
+  PREPARE(Operation::send, &stream, io_uring_prep_sendmsg, stream.fd_, &message.header,
+          MSG_NOSIGNAL);
   return kInFlight;
 }
 
@@ -238,11 +243,12 @@ void UringReactor::wake() {
   [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof(one));
 }
 
-void UringReactor::turn(Nanos deadline, std::size_t outstanding) {
+void UringReactor::turn(const Wait& wanted) {
   stats_.turns.add();
-  if (!paused_.empty()) deadline = std::min(deadline, accept_again_at_);
-  if (!closed_.empty()) deadline = 0;
-  enter(deadline, outstanding);
+  Wait wait = wanted;
+  if (!paused_.empty()) wait.deadline = std::min(wait.deadline, accept_again_at_);
+  if (!closed_.empty()) wait.deadline = 0;
+  enter(wait);
   now_ = monotonic_now();
   reap();
   client_buffers_->publish();
@@ -255,27 +261,29 @@ void UringReactor::turn(Nanos deadline, std::size_t outstanding) {
   report_closed();
 }
 
-// Submits what was prepared and waits. Sends complete while they are submitted, nearly always, so
-// the wait is for one event more than there are sends; the minimum wait bounds it where they don't.
-void UringReactor::enter(Nanos deadline, std::size_t outstanding) {
+// Submits what was prepared and waits. The kernel's minimum wait makes larger batches under load:
+// it ends when there are enough events, or when the time is over and there is at least one.
+void UringReactor::enter(const Wait& wait) {
   uring::EventsArgument argument;
   unsigned wait_for = 1;
-  const bool batch = outstanding >= kBatchOutstanding && options_.batch_wait > 0;
-  if (can_wait_for_more_ && (batch || sends_submitted_ > 0)) {
-    wait_for = sends_submitted_ + (batch ? options_.batch_events : 1);
-    argument.min_wait_usec = static_cast<std::uint32_t>(options_.batch_wait / 1000);
+  if (can_wait_for_more_ && wait.batch_wait > 0) {
+    wait_for = wait.batch_events;
+    argument.min_wait_usec = static_cast<std::uint32_t>(wait.batch_wait / 1000);
   }
-  const Nanos left = std::max<Nanos>(deadline - monotonic_now(), 0);
+  const Nanos now = monotonic_now();
+  const Nanos left = std::max<Nanos>(wait.deadline - now, 0);
+  ticker_.update(now, wait.busy);
   if (left == 0) wait_for = 0;
   __kernel_timespec timeout{left / 1'000'000'000, left % 1'000'000'000};
-  argument.timespec = reinterpret_cast<std::uintptr_t>(&timeout);
+  if (left > 0 && !ticker_.covers(left)) {
+    argument.timespec = reinterpret_cast<std::uintptr_t>(&timeout);
+  }
   const bool registered = (enter_flags_ & IORING_ENTER_REGISTERED_RING) != 0;
   stats_.enters.add();
   // EINTR, ETIME, EBUSY and EAGAIN all mean the same here: look at what there is, go round.
   io_uring_enter2(static_cast<unsigned>(registered ? ring_.enter_ring_fd : ring_.ring_fd),
                   flush_entries(), wait_for, enter_flags_,
                   reinterpret_cast<sigset_t*>(&argument), sizeof(argument));
-  sends_submitted_ = 0;
   messages_used_ = 0;
 }
 
@@ -310,6 +318,7 @@ void UringReactor::complete(const io_uring_cqe& cqe) {
     case Operation::connect: return complete_connect(*static_cast<Stream*>(owner), cqe.res);
     case Operation::accept: return complete_accept(*static_cast<Listener*>(owner), cqe);
     case Operation::wake: return arm_wake();
+    case Operation::tick: return arm_tick();
     case Operation::cancel: return;
   }
 }

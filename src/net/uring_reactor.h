@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "net/buffer_ring.h"
+#include "net/ticker.h"
 #include "penstock/net/reactor.h"
 
 namespace penstock::net {
@@ -29,11 +30,11 @@ class UringReactor final : public Reactor {
   std::size_t send(Stream& stream, std::span<const iovec> bytes) override;
   void close(Stream& stream) override;
   void wake() override;
-  void turn(Nanos deadline, std::size_t outstanding) override;
+  void turn(const Wait& wait) override;
 
  private:
-  enum class Operation : std::uint8_t { receive, send, connect, cancel, accept, wake };
-  // A send of several pieces, kept until it was submitted.
+  enum class Operation : std::uint8_t { receive, send, connect, cancel, accept, wake, tick };
+  // A send that had to wait for room, kept until it was submitted.
   struct Message {
     msghdr header;
     iovec pieces[16];
@@ -45,9 +46,10 @@ class UringReactor final : public Reactor {
   void arm_receive(Stream& stream);
   void arm_accept(Listener& listener);
   void arm_wake();
+  void arm_tick();
   void cancel(void* owner, Operation operation);
 
-  void enter(Nanos deadline, std::size_t outstanding);
+  void enter(const Wait& wait);
   unsigned flush_entries();
   void reap();
   void complete(const io_uring_cqe& cqe);
@@ -66,9 +68,10 @@ class UringReactor final : public Reactor {
   std::unique_ptr<BufferRing> node_buffers_;
   int wake_fd_ = -1;
   std::uint64_t wake_count_ = 0;        // where the wake-up read puts its number
+  Ticker ticker_;
+  std::uint64_t tick_count_ = 0;        // where the tick's read puts its number
   unsigned enter_flags_ = 0;
   bool can_wait_for_more_ = false;      // the kernel knows the minimum wait
-  unsigned sends_submitted_ = 0;        // since the last enter
   std::deque<Message> messages_;        // used since the last enter: the first `messages_used_`
   std::size_t messages_used_ = 0;
   std::vector<Stream*> starved_;        // wait for a free buffer

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <system_error>
@@ -14,15 +15,19 @@
 namespace penstock::server {
 namespace {
 
-// A turn never waits longer than this, so that a missed wake-up cannot last.
-constexpr net::Nanos kLongestWait = 1'000'000'000;
+// A worker with nothing to do looks after its connections this often.
+constexpr net::Nanos kIdleWait = 100'000'000;
+
+// How long closing the last connections may take.
+constexpr net::Nanos kCloseWait = 1'000'000'000;
 
 }  // namespace
 
 Worker::Worker(const Shared& shared, std::uint16_t index, int cpu)
     : shared_(shared), index_(index), cpu_(cpu), stats_(std::make_unique<stats::WorkerStats>()),
       router_(std::make_unique<cluster::Router>()),
-      local_(std::make_unique<admin::LocalCommands>(shared.view, shared.commands)) {}
+      local_(std::make_unique<admin::LocalCommands>(shared.view, shared.commands)),
+      batch_policy_(shared.config.io.batch_wait.count() * 1000) {}
 
 Worker::~Worker() { stop(); }
 
@@ -53,11 +58,8 @@ void Worker::take_client(Worker& from, int fd, std::uint64_t id) {
 void Worker::run(net::Engine engine, std::promise<std::string> made) {
   pthread_setname_np(pthread_self(), ("worker-" + std::to_string(index_)).c_str());
   bind_to_cpu();
-  net::ReactorOptions options;
-  options.batch_wait = shared_.config.io.batch_wait.count() * 1000;
-  options.batch_events = static_cast<unsigned>(shared_.config.io.batch_events);
   try {
-    reactor_ = net::make_reactor(engine, options);
+    reactor_ = net::make_reactor(engine, net::ReactorOptions{});
   } catch (const std::system_error& failure) {
     return made.set_value(failure.what());
   }
@@ -66,24 +68,46 @@ void Worker::run(net::Engine engine, std::promise<std::string> made) {
   made.set_value("");
   serve();
   sessions_->close_all();
-  const net::Nanos give_up = net::monotonic_now() + kLongestWait;
+  const net::Nanos give_up = net::monotonic_now() + kCloseWait;
   while (!sessions_->is_closed() && net::monotonic_now() < give_up) {
-    reactor_->turn(net::monotonic_now() + kLongestWait / 100, 0);
+    reactor_->turn({.deadline = net::monotonic_now() + kCloseWait / 100});
   }
   mailbox_.detach();
 }
 
 void Worker::serve() {
   while (!stopping_) {
-    const net::Nanos waited_from = net::monotonic_now();
-    const net::Nanos last_turn = waited_from - reactor_->now();
-    stats_->turn_time.record(static_cast<std::uint32_t>(last_turn / 1000));
-    reactor_->turn(std::min(sessions_->next_due(), waited_from + kLongestWait),
-                   sessions_->outstanding());
+    const net::Nanos now = net::monotonic_now();
+    stats_->turn_time.record(static_cast<std::uint32_t>((now - reactor_->now()) / 1000));
+    reactor_->turn(next_wait(now));
     mailbox_.drain();
     sessions_->tick();
     sessions_->end_turn();
   }
+}
+
+net::Wait Worker::next_wait(net::Nanos now) {
+  const std::size_t outstanding = sessions_->outstanding();
+  peak_outstanding_ = std::max(peak_outstanding_, outstanding);
+  if (now - sampled_at_ >= BatchPolicy::kPeriod) sample_load(now);
+  return {.deadline = std::min(sessions_->next_due(), now + kIdleWait),
+          .busy = outstanding > 0,
+          .batch_wait = batch_policy_.wait(),
+          .batch_events = static_cast<unsigned>(shared_.config.io.batch_events)};
+}
+
+void Worker::sample_load(net::Nanos now) {
+  timespec cpu{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+  const net::Nanos cpu_now = cpu.tv_sec * 1'000'000'000 + cpu.tv_nsec;
+  const session::Activity activity = sessions_->take_activity();
+  batch_policy_.add({.elapsed = now - sampled_at_,
+                     .cpu = cpu_now - cpu_at_sample_,
+                     .active_clients = activity.active_clients,
+                     .peak_outstanding = std::exchange(peak_outstanding_, 0),
+                     .receives = activity.receives});
+  sampled_at_ = now;
+  cpu_at_sample_ = cpu_now;
 }
 
 void Worker::bind_to_cpu() const {

@@ -21,6 +21,7 @@
 #include "penstock/net/resolver.h"
 #include "penstock/session/session_table.h"
 #include "penstock/stats/worker_stats.h"
+#include "server/batch_policy.h"
 #include "server/listener.h"
 
 namespace penstock::server {
@@ -74,6 +75,8 @@ class Worker {
   void run(net::Engine engine, std::promise<std::string> made);
   void bind_to_cpu() const;
   void serve();
+  net::Wait next_wait(net::Nanos now);
+  void sample_load(net::Nanos now);
   session::SessionServices services();
 
   const Shared& shared_;
@@ -87,6 +90,10 @@ class Worker {
   std::unique_ptr<net::Reactor> reactor_;
   std::unique_ptr<session::SessionTable> sessions_;
   std::atomic<std::uint64_t> assigned_{0};
+  BatchPolicy batch_policy_;
+  net::Nanos sampled_at_ = 0;       // monotonic
+  net::Nanos cpu_at_sample_ = 0;    // of this thread
+  std::size_t peak_outstanding_ = 0;
   bool stopping_ = false;
   std::thread thread_;
 };

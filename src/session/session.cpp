@@ -44,6 +44,11 @@ admin::ClientFacts Session::facts() {
 void Session::on_data(std::string_view bytes) {
   if (closing_ || state_.close_requested) return;
   state_.active_at_ms = milliseconds(context_.reactor.now());
+  ++context_.activity.receives;
+  if (active_period_ != context_.period) {
+    active_period_ = context_.period;
+    ++context_.activity.active_clients;
+  }
   if (input_ == nullptr && wait_ == Wait::none) [[likely]] {
     context_.scanner.reset();
     bytes.remove_prefix(take_frames(context_.scanner, bytes));

@@ -122,6 +122,7 @@ class Session final : public net::Stream {
   std::uint32_t retrying_ = 0;      // places in flight that are being sent again
   std::uint32_t several_keys_ = 0;  // places in flight that may have to be
   std::uint32_t routes_version_ = 0;
+  std::uint32_t active_period_ = 0;   // when it was last counted as active
   std::uint32_t old_routes_end_ = 0;  // places before this one were routed by an older map
   bool old_routes_ = false;
   std::size_t sending_bytes_ = 0;

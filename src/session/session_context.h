@@ -17,6 +17,7 @@
 #include "penstock/net/reactor.h"
 #include "penstock/resp/request_scanner.h"
 #include "penstock/session/session_services.h"
+#include "penstock/session/session_table.h"
 #include "penstock/stats/worker_stats.h"
 #include "session/input.h"
 
@@ -49,6 +50,8 @@ struct SessionContext {
   std::vector<Session*> ready{};           // may go on with requests they had to leave
   std::vector<Session*> waiting{};         // wait for room in a pipe
   std::vector<std::unique_ptr<Input>> spare_inputs{};
+  Activity activity{};
+  std::uint32_t period = 0;  // of the activity that is being counted
 
   backend::Micros now() const { return static_cast<backend::Micros>(reactor.now() / 1000); }
 };

@@ -154,10 +154,15 @@ net::Nanos SessionTable::next_due() const {
   if (!context.dirty.empty() || !context.ready.empty() || !parts_->pipe_context.dirty.empty()) {
     return 0;
   }
-  return std::min(parts_->next_tick, parts_->redirector.next_due());
+  return parts_->redirector.next_due();
 }
 
 std::size_t SessionTable::outstanding() const { return parts_->pipes.outstanding(); }
+
+Activity SessionTable::take_activity() {
+  ++parts_->context.period;
+  return std::exchange(parts_->context.activity, Activity{});
+}
 
 // A hundredth of the clients in every tick: idle ones are closed, or give back what they hold.
 void SessionTable::sweep_clients() {

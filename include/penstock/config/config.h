@@ -31,7 +31,7 @@ struct Config {
   } server;
   struct {
     Engine engine = Engine::automatic;
-    Duration batch_wait{50};
+    Duration batch_wait{200};
     std::uint64_t batch_events = 32;
   } io;
   struct {

@@ -94,12 +94,20 @@ struct ReactorStats {
   stats::Counter buffers_exhausted, accept_pauses;
 };
 
+// How one turn waits.
+struct Wait {
+  Nanos deadline = 0;         // until then at the latest
+  bool busy = false;          // true while requests are outstanding: time-outs may be near
+  Nanos batch_wait = 0;       // wait this long for more than one event
+  unsigned batch_events = 1;  // so many end that wait
+};
+
 struct ReactorOptions {
-  Nanos batch_wait = 50'000;      // how long a busy turn may wait for more events; 0: never
-  unsigned batch_events = 32;     // how many events end that wait
-  unsigned client_buffers = 512;  // receive buffers for clients: 4 MiB
-  unsigned client_buffer_bytes = 8192;
-  unsigned node_buffers = 64;     // and for nodes: 4 MiB
+  // Receive buffers, provided to the kernel: for clients 4 MiB, for nodes 2 MiB. Larger ones make
+  // fewer completions of a pipeline or a large value, more of them leave the second-level cache.
+  unsigned client_buffers = 128;
+  unsigned client_buffer_bytes = 32768;
+  unsigned node_buffers = 32;
   unsigned node_buffer_bytes = 65536;
   unsigned completion_queue = 4096;
 };
@@ -130,9 +138,8 @@ class Reactor {
   // Makes a turn() that waits, or the next one, return soon; from any thread.
   virtual void wake() = 0;
 
-  // One turn: waits until there is an event, `deadline` or a wake(), then calls the handlers.
-  // `outstanding`: requests that nodes have not answered; from 16 up a turn may wait for a batch.
-  virtual void turn(Nanos deadline, std::size_t outstanding) = 0;
+  // One turn: waits until there is an event, the deadline or a wake(), then calls the handlers.
+  virtual void turn(const Wait& wait) = 0;
 
   // The time when the last wait ended.
   Nanos now() const { return now_; }

@@ -16,6 +16,12 @@
 
 namespace penstock::session {
 
+// What clients did since the last time somebody asked.
+struct Activity {
+  std::size_t active_clients = 0;  // sent something
+  std::uint64_t receives = 0;
+};
+
 class SessionTable final : public backend::ReplySink, public admin::WorkerView {
  public:
   explicit SessionTable(SessionServices services);
@@ -33,10 +39,11 @@ class SessionTable final : public backend::ReplySink, public admin::WorkerView {
   void end_turn();
   // Time-outs, reconnects, idle clients; about every ten milliseconds.
   void tick();
-  // When tick() or end_turn() has something to do at the latest.
+  // When end_turn() has something to do at the latest; INT64_MAX: when something happens.
   net::Nanos next_due() const;
   // Requests that nodes have not answered.
   std::size_t outstanding() const;
+  Activity take_activity();
 
   // Answers what is in flight, then closes every client.
   void drain();
