@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <random>
 #include <utility>
 
 #include "penstock/log/check.h"
@@ -24,11 +23,6 @@ constexpr std::size_t kPiecesMax = 16;  // of one send: up to 1 MiB
 // Both are modulo 2^32, so only their difference means something.
 bool is_over(Micros now, Micros since, Micros limit) { return now - since > limit; }
 bool is_due(Micros now, Micros when) { return static_cast<std::int32_t>(now - when) >= 0; }
-
-Micros with_jitter(Micros longest) {
-  static thread_local std::minstd_rand random{std::random_device{}()};
-  return longest / 2 + static_cast<Micros>(random()) % (longest / 2);
-}
 
 }  // namespace
 
@@ -182,7 +176,8 @@ void Pipe::back_off() {
   const int doublings = std::min<int>(failures_, 6) - 1;
   retry_at_ = now();
   if (failures_ > 0) {
-    retry_at_ += with_jitter(std::min(kFirstBackOff << doublings, kLongestBackOff));
+    const Micros longest = std::min(kFirstBackOff << doublings, kLongestBackOff);
+    retry_at_ += longest / 2 + static_cast<Micros>(context_.random()) % (longest / 2);
   }
   failures_ = static_cast<std::uint8_t>(std::min(failures_ + 1, 255));
 }

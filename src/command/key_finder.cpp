@@ -122,11 +122,7 @@ bool find_keys(const Command& command, const resp::Request& request,
       return false;
     }
   }
-  const bool sorts = command.name == "sort" || command.name == "sort_ro";
-  if (sorts && request.size() > 1) {
-    keys.push_back({1, "RO access"});
-    if (command.name == "sort") add_sort_destination(request, keys);
-  }
+  if (command.name == "sort") add_sort_destination(request, keys);
   return true;
 }
 

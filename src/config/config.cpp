@@ -169,7 +169,9 @@ std::string print(const Config& config) {
     }
     for (const std::string& line : wrapped(key.comment, 96)) out += "# " + line + "\n";
     out += "# Allowed: " + key.allowed + ".\n";
-    out += key.name.substr(dot + 1) + " = " + key.print(config) + "\n\n";
+    const bool hidden = key.secret && key.print(config) != key.print(Config{});
+    out += key.name.substr(dot + 1) + " = " + (hidden ? "\"\"  # set, not shown" : key.print(config)) +
+           "\n\n";
   }
   out.pop_back();
   return out;

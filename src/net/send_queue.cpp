@@ -87,6 +87,7 @@ std::string_view SendQueue::front(std::size_t size) const {
 }
 
 void SendQueue::unsend(std::size_t count) {
+  if (count == 0) return;
   CHECK(count <= retained_);
   retained_ -= count;
   unsent_ += count;

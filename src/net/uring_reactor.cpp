@@ -19,7 +19,6 @@
 namespace penstock::net {
 namespace {
 
-constexpr unsigned kSubmissionEntries = 1024;
 constexpr std::uint16_t kClientGroup = 0;
 constexpr std::uint16_t kNodeGroup = 1;
 
@@ -62,11 +61,11 @@ void UringReactor::create_ring() {
                                   IORING_SETUP_COOP_TASKRUN};
   int error = 0;
   for (const unsigned flags : kLadder) {
-    for (unsigned cq = options_.completion_queue; cq >= 512; cq /= 2) {
+    for (unsigned cq = options_.completion_entries; cq >= options_.submission_entries; cq /= 2) {
       io_uring_params params{};
       params.flags = kAlways | flags;
       params.cq_entries = cq;
-      error = io_uring_queue_init_params(kSubmissionEntries, &ring_, &params);
+      error = io_uring_queue_init_params(options_.submission_entries, &ring_, &params);
       if (error != -ENOMEM) break;  // a small RLIMIT_MEMLOCK: try a smaller ring
     }
     if (error != -EINVAL) break;

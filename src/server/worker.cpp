@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -122,6 +123,7 @@ void Worker::bind_to_cpu() const {
 
 session::SessionServices Worker::services() {
   return {.worker = index_,
+          .random_seed = std::random_device{}(),
           .reactor = *reactor_,
           .blocks = blocks_,
           .resolver = shared_.resolver,

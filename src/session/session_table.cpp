@@ -40,7 +40,8 @@ backend::PipeContext pipe_context(const SessionServices& services, backend::Repl
                      .tcp_keepalive = backend.tcp_keepalive,
                      .queue_bytes = services.config.limits.pipe_queue},
           .credentials = {cluster.username, cluster.password, backend.client_name},
-          .on_trouble = services.request_refresh};
+          .on_trouble = services.request_refresh,
+          .random = std::minstd_rand(services.random_seed)};
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,7 @@ struct PipeContext {
   PipeLimits limits;
   Credentials credentials;
   std::function<void()> on_trouble;    // a connection failed: the map may be out of date
+  std::minstd_rand random;             // jitter of reconnects
   std::vector<Pipe*> dirty{};          // have something to send at the end of the turn
   std::size_t outstanding = 0;         // requests taken and not answered, over all pipes
 };

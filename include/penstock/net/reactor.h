@@ -52,6 +52,7 @@ class Stream {
 
  private:
   friend class EpollReactor;
+  friend class SimulatedReactor;  // tests/simulation and bench/null_backend
   friend class UringReactor;
 
   int fd_ = -1;
@@ -109,7 +110,8 @@ struct ReactorOptions {
   unsigned client_buffer_bytes = 32768;
   unsigned node_buffers = 32;
   unsigned node_buffer_bytes = 65536;
-  unsigned completion_queue = 4096;
+  unsigned submission_entries = 1024;
+  unsigned completion_entries = 4096;
 };
 
 class Reactor {

@@ -20,6 +20,7 @@ namespace penstock::session {
 
 struct SessionServices {
   std::uint16_t worker;
+  std::uint32_t random_seed;
   net::Reactor& reactor;
   net::BlockPool& blocks;
   net::Resolver& resolver;

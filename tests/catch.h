@@ -1,0 +1,9 @@
+// Catch2, version 2 or 3.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif
