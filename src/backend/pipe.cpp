@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include "penstock/log/check.h"
@@ -182,47 +183,56 @@ void Pipe::back_off() {
   failures_ = static_cast<std::uint8_t>(std::min(failures_ + 1, 255));
 }
 
-// The connection is gone. Requests that were not sent whole stay, and so do reads. Everything else
-// that was sent may have run: it comes back as lost and is never sent again.
+// The connection is gone. Requests that were not sent whole stay, and so do reads, unless the same
+// session sent a write behind them: repeated now, they could see it. Everything else that was sent
+// may have run: it comes back as lost and is never sent again.
 void Pipe::sort_out_requests() {
-  struct Copy {
-    Entry entry;
-    std::string bytes;
-    Lost why;
-  };
-  std::vector<Copy> kept, lost;
+  std::vector<LeftOver> all = take_all_requests();
+  std::vector<LeftOver> kept, lost;
+  std::unordered_set<std::uint32_t> wrote;  // sessions with a lost write
+  for (auto each = all.rbegin(); each != all.rend(); ++each) {
+    Entry& entry = each->entry;
+    if (entry.expired) continue;
+    const bool cut_short = each->why == Lost::cut_short;
+    const bool keep = !each->was_sent || (entry.times.repeatable && !cut_short &&
+                                          !wrote.contains(entry.token.session));
+    if (!entry.times.repeatable && each->was_sent) wrote.insert(entry.token.session);
+    if (each->was_sent) ++entry.times.attempts;
+    (keep ? kept : lost).push_back(std::move(*each));
+  }
+  for (auto each = kept.rbegin(); each != kept.rend(); ++each) {
+    append(each->entry.token, each->bytes, each->entry.times);
+  }
+  for (auto each = lost.rbegin(); each != lost.rend(); ++each) {
+    ++stats_.lost;
+    context_.sink.on_lost(each->entry.token, each->why, *this, {each->bytes, each->entry.times});
+  }
+}
+
+// Empties the queue. A request counts as sent when all of its bytes were handed to the kernel; one
+// that was cut in two cannot have run.
+std::vector<Pipe::LeftOver> Pipe::take_all_requests() {
+  std::vector<LeftOver> all;
   std::size_t sent = queue_.retained();
   bool cut_short = streaming_;
   queue_.mark_sent(queue_.unsent());
   while (!requests_.empty()) {
-    Copy copy{requests_.front(), std::string(queue_.front(requests_.front().bytes)),
-              cut_short ? Lost::cut_short : Lost::outcome_unknown};
-    const bool was_sent = sent >= copy.entry.bytes;
-    sent -= was_sent ? copy.entry.bytes : sent;
-    const bool keep = !was_sent || (copy.entry.times.repeatable && !cut_short);
-    if (was_sent) ++copy.entry.times.attempts;
-    if (!copy.entry.expired) (keep ? kept : lost).push_back(std::move(copy));
+    const Entry& entry = requests_.front();
+    const bool was_sent = sent >= entry.bytes;
+    sent -= was_sent ? entry.bytes : sent;
+    all.push_back({entry, std::string(queue_.front(entry.bytes)), was_sent,
+                   cut_short ? Lost::cut_short : Lost::outcome_unknown});
     cut_short = false;
     finish_front();
   }
-  for (const Copy& copy : kept) append(copy.entry.token, copy.bytes, copy.entry.times);
-  for (const Copy& copy : lost) {
-    ++stats_.lost;
-    context_.sink.on_lost(copy.entry.token, copy.why, *this, {copy.bytes, copy.entry.times});
-  }
+  return all;
 }
 
 void Pipe::return_unsent() {
   if (state_ == State::ready || state_ == State::handshaking || state_ == State::closing) return;
-  std::vector<std::pair<Entry, std::string>> returned;
-  while (!requests_.empty()) {
-    const Entry entry = requests_.front();
-    queue_.mark_sent(entry.bytes);
-    returned.emplace_back(entry, queue_.front(entry.bytes));
-    finish_front();
-  }
-  for (const auto& [entry, bytes] : returned) {
-    context_.sink.on_lost(entry.token, Lost::returned, *this, {bytes, entry.times});
+  for (const LeftOver& each : take_all_requests()) {
+    context_.sink.on_lost(each.entry.token, Lost::returned, *this,
+                          {each.bytes, each.entry.times});
   }
 }
 

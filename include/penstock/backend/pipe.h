@@ -111,6 +111,14 @@ class Pipe final : public net::Stream {
     bool expired;  // true exactly when it was reported as timed out
   };
 
+  // A request of a connection that is gone.
+  struct LeftOver {
+    Entry entry;
+    std::string bytes;
+    bool was_sent;
+    Lost why;  // if it cannot be sent again
+  };
+
   void on_connected(int error) override;
   void on_data(std::string_view bytes) override;
   void on_sent(std::size_t count) override;
@@ -137,6 +145,7 @@ class Pipe final : public net::Stream {
   void finish_front();
 
   void sort_out_requests();
+  std::vector<LeftOver> take_all_requests();
   void expire_sent();
   void expire_unsent();
   bool is_open() const {

@@ -1,0 +1,313 @@
+// Sessions, sequencer, splitting, redirects and pipes over a simulated network, cluster and clock.
+// Oracle: every reply once, in order, to the right client; no write twice; no redirect leaks.
+// One seed is one history: PENSTOCK_SEED=n runs only that one, PENSTOCK_HISTORIES=n so many percent
+// of the usual number.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "penstock/log/log.h"
+#include "penstock/session/session_table.h"
+#include "simulation/simulated_client.h"
+#include "simulation/simulated_cluster.h"
+#include "simulation/simulated_reactor.h"
+
+namespace penstock::simulation {
+namespace {
+
+// What may go wrong in a history.
+struct Trouble {
+  bool migrations = false, failovers = false, kills = false, cuts = false, stalls = false,
+       downs = false, vanishing = false;
+};
+
+// One proxy worker in a simulated world.
+class Simulation {
+ public:
+  Simulation(std::uint64_t seed, int clients, Trouble trouble);
+  ~Simulation();
+
+  void run(Nanos duration);
+  // Lets everything in flight end, with nothing going wrong any more.
+  void settle();
+  // Closes everything and waits for it.
+  void shut_down();
+  std::string complaint() const;
+
+  std::vector<std::unique_ptr<SimulatedClient>> clients;
+  std::unique_ptr<session::SessionTable> table;
+  std::unique_ptr<stats::WorkerStats> stats = std::make_unique<stats::WorkerStats>();
+  net::BlockPool blocks;
+
+ private:
+  session::SessionServices services(std::uint64_t seed);
+  void turn();
+  void connect(SimulatedClient& client);
+  void refresh();
+  void something_happens();
+  void keep_talking(std::size_t client);
+
+  World world_;
+  Trouble trouble_;
+  config::Config config_;
+  command::CommandTable commands_;
+  admin::ServerView view_;
+  SimulatedCluster cluster_;
+  net::SimulatedReactor reactor_;
+  net::Resolver resolver_;
+  net::Mailbox mailbox_;
+  std::unique_ptr<cluster::Router> router_ = std::make_unique<cluster::Router>();
+  std::unique_ptr<admin::LocalCommands> local_;
+  std::shared_ptr<const cluster::Topology> topology_ = std::make_shared<cluster::Topology>();
+  std::uint64_t next_id_ = 1;
+  bool refreshing_ = false;
+  bool calm_ = false;
+};
+
+const std::vector<std::string> kTags{"a", "b", "c", "d", "e", "f"};
+
+Simulation::Simulation(std::uint64_t seed, int count, Trouble trouble)
+    : world_(seed), trouble_(trouble), cluster_(world_, 3),
+      reactor_(world_, [this](const net::Address& address) { return cluster_.dial(address); }) {
+  config_.backend.request_timeout = std::chrono::milliseconds(400);
+  config_.backend.retry_deadline = std::chrono::seconds(4);
+  config_.limits.inflight_per_client = static_cast<std::uint64_t>(world_.pick(2, 40));
+  config_.limits.pipe_queue = static_cast<std::uint64_t>(world_.pick(2'000, 200'000));
+  view_.config = &config_;
+  view_.topology = [this] { return topology_; };
+  local_ = std::make_unique<admin::LocalCommands>(view_, commands_);
+  table = std::make_unique<session::SessionTable>(services(seed));
+  topology_ = cluster::Topology::merged(*topology_, cluster_.view());
+  table->on_topology(topology_);
+  for (int i = 0; i < count; ++i) {
+    const std::vector<std::string> tags{kTags[static_cast<std::size_t>(i) % kTags.size()],
+                                        kTags[static_cast<std::size_t>(i + 1) % kTags.size()],
+                                        kTags[static_cast<std::size_t>(i + 3) % kTags.size()]};
+    clients.push_back(std::make_unique<SimulatedClient>(world_, i, tags));
+    connect(*clients.back());
+    keep_talking(clients.size() - 1);
+  }
+  something_happens();
+}
+
+Simulation::~Simulation() {
+  if (table != nullptr) shut_down();
+}
+
+void Simulation::shut_down() {
+  table->close_all();
+  for (int i = 0; i < 100'000 && !table->is_closed(); ++i) turn();
+  table.reset();
+}
+
+session::SessionServices Simulation::services(std::uint64_t seed) {
+  return {.worker = 0,
+          .random_seed = static_cast<std::uint32_t>(seed),
+          .reactor = reactor_,
+          .blocks = blocks,
+          .resolver = resolver_,
+          .mailbox = mailbox_,
+          .config = config_,
+          .commands = commands_,
+          .router = *router_,
+          .stats = *stats,
+          .memory_used = [] { return std::size_t{0}; },
+          .memory_limit = SIZE_MAX,
+          .local = *local_,
+          .request_refresh = [this] { refresh(); },
+          .cluster_trouble = [] { return std::string("simulated"); },
+          .gather = [](admin::GatherJob, const std::function<void(std::string)>&) {}};
+}
+
+void Simulation::turn() {
+  const Nanos tick = world_.now() + 10 * kMillisecond;
+  reactor_.turn({.deadline = std::min(table->next_due(), tick)});
+  mailbox_.drain();
+  table->tick();
+  table->end_turn();
+}
+
+void Simulation::connect(SimulatedClient& client) {
+  auto wire = std::make_shared<Wire>(world_, client);
+  client.connect(wire);
+  table->add_client(reactor_.make_descriptor(wire), next_id_++);
+}
+
+// One refresh at a time; its answer is as old as the network makes it.
+void Simulation::refresh() {
+  if (std::exchange(refreshing_, true)) return;
+  world_.after(world_.pick(1, 100) * kMillisecond, [this] {
+    const cluster::View view = cluster_.view();
+    world_.after(world_.pick(1, 20) * kMillisecond, [this, view] {
+      refreshing_ = false;
+      const auto after = cluster::Topology::merged(*topology_, view);
+      if (after->same_as(*topology_)) return;
+      topology_ = after;
+      table->on_topology(topology_);
+    });
+  });
+}
+
+void Simulation::keep_talking(std::size_t index) {
+  world_.after(world_.pick(10, 3000) * kMicrosecond, [this, index] {
+    SimulatedClient& client = *clients[index];
+    if (calm_) return;
+    if (!client.is_connected()) connect(client);
+    client.send_some();
+    if (trouble_.vanishing && world_.chance(1)) client.vanish();
+    keep_talking(index);
+  });
+}
+
+void Simulation::something_happens() {
+  world_.after(world_.pick(1, 60) * kMillisecond, [this] {
+    if (calm_) return;
+    const auto shard = static_cast<std::size_t>(
+        world_.pick(0, static_cast<std::int64_t>(cluster_.shards()) - 1));
+    const std::string& tag =
+        kTags[static_cast<std::size_t>(world_.pick(0, static_cast<std::int64_t>(kTags.size()) - 1))];
+    if (trouble_.migrations) {
+      if (world_.chance(30)) cluster_.begin_migration(cluster::hash_slot(tag));
+      for (int i = 0; i < 8; ++i) cluster_.move_a_key();
+      if (world_.chance(25)) cluster_.finish_migration();
+    }
+    if (trouble_.failovers && world_.chance(5)) cluster_.fail_over(shard);
+    if (trouble_.kills && world_.chance(2)) cluster_.kill_master(shard);
+    if (trouble_.cuts && world_.chance(10)) cluster_.cut_connections(shard);
+    if (trouble_.stalls && world_.chance(3)) {
+      cluster_.stall(shard, world_.pick(10, 1500) * kMillisecond);
+    }
+    if (trouble_.downs && world_.chance(2)) cluster_.go_down(world_.pick(50, 900) * kMillisecond);
+    something_happens();
+  });
+}
+
+void Simulation::run(Nanos duration) {
+  const Nanos end = world_.now() + duration;
+  while (world_.now() < end && complaint().empty()) turn();
+}
+
+void Simulation::settle() {
+  calm_ = true;
+  cluster_.finish_migration();
+  const Nanos end = world_.now() + 30 * kSecond;
+  const auto answered = [this] {
+    for (const auto& client : clients) {
+      if (client->unanswered() > 0) return false;
+    }
+    return true;
+  };
+  while (world_.now() < end && complaint().empty() && !answered()) turn();
+}
+
+std::string Simulation::complaint() const {
+  for (const auto& client : clients) {
+    if (!client->complaint().empty()) return client->complaint();
+  }
+  return {};
+}
+
+std::vector<std::uint64_t> seeds(std::uint64_t count) {
+  if (const char* one = std::getenv("PENSTOCK_SEED")) return {std::strtoull(one, nullptr, 10)};
+  const char* percent = std::getenv("PENSTOCK_HISTORIES");
+  if (percent != nullptr) count = count * std::strtoull(percent, nullptr, 10) / 100 + 1;
+  std::vector<std::uint64_t> out;
+  for (std::uint64_t seed = 1; seed <= count; ++seed) out.push_back(seed);
+  return out;
+}
+
+struct Totals {
+  std::uint64_t replies = 0, errors = 0, unknown = 0, redirects = 0;
+  std::string last_error;
+};
+
+// Runs histories with this trouble; every one must end with every request answered rightly.
+Totals simulate(Trouble trouble, std::uint64_t histories, Nanos duration = kSecond) {
+  Totals totals;
+  for (const std::uint64_t seed : seeds(histories)) {
+    INFO("seed " << seed);
+    Simulation simulation(seed, 8, trouble);
+    simulation.run(duration);
+    simulation.settle();
+    REQUIRE(simulation.complaint() == "");
+    for (const auto& client : simulation.clients) {
+      REQUIRE(client->unanswered() == 0);
+      totals.replies += client->replies;
+      totals.errors += client->errors;
+      totals.unknown += client->unknown_outcomes;
+      if (!client->last_error.empty()) totals.last_error = client->last_error;
+    }
+    totals.redirects += simulation.stats->moved.get() + simulation.stats->ask.get() +
+                        simulation.stats->tryagain.get();
+  }
+  CHECK(totals.replies > histories);
+  return totals;
+}
+
+
+// The proxy's own log of a history is of no interest here.
+const bool kQuiet = (spdlog::set_level(spdlog::level::off), true);
+
+}  // namespace
+
+TEST_CASE("in a quiet cluster every reply is right and none is an error") {
+  CHECK(simulate({}, 30).last_error == "");
+}
+
+TEST_CASE("migrations reach no client: no error, no reordering, no lost write") {
+  const Totals totals = simulate({.migrations = true}, 60);
+  CHECK(totals.last_error == "");
+  CHECK(totals.redirects > 100);
+}
+
+TEST_CASE("planned failovers reach no client") {
+  const Totals totals = simulate({.migrations = true, .failovers = true}, 40);
+  CHECK(totals.last_error == "");
+  CHECK(totals.redirects > 100);
+}
+
+TEST_CASE("a cluster that is down for a moment reaches no client") {
+  CHECK(simulate({.migrations = true, .downs = true}, 20, 2 * kSecond).last_error == "");
+}
+
+TEST_CASE("cut connections cost an unknown outcome at most, never a wrong value") {
+  CHECK(simulate({.migrations = true, .cuts = true}, 40).unknown > 0);
+}
+
+TEST_CASE("killed masters cost errors at most, never a wrong value") {
+  simulate({.migrations = true, .failovers = true, .kills = true, .cuts = true}, 40, 3 * kSecond);
+}
+
+TEST_CASE("PR-11: a late reply is never given to the next request") {
+  CHECK(simulate({.cuts = true, .stalls = true}, 40, 3 * kSecond).unknown > 0);
+}
+
+TEST_CASE("clients that vanish disturb nobody") {
+  simulate({.migrations = true, .failovers = true, .cuts = true, .vanishing = true}, 30);
+}
+
+TEST_CASE("everything at once") {
+  simulate({.migrations = true,
+            .failovers = true,
+            .kills = true,
+            .cuts = true,
+            .stalls = true,
+            .downs = true,
+            .vanishing = true},
+           60, 4 * kSecond);
+}
+
+TEST_CASE("nothing is left behind when clients and nodes are gone") {
+  for (const std::uint64_t seed : seeds(10)) {
+    Simulation simulation(seed, 8, {.migrations = true, .cuts = true, .vanishing = true});
+    simulation.run(kSecond);
+    simulation.settle();
+    simulation.shut_down();
+    CHECK(simulation.blocks.bytes_used() == 0);
+  }
+}
+
+}  // namespace penstock::simulation
