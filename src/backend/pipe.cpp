@@ -32,11 +32,6 @@ Pipe::Pipe(PipeContext& context, net::HostPort node, resp::Protocol protocol,
     : Stream(net::StreamKind::node), context_(context), node_(std::move(node)),
       protocol_(protocol), node_index_(node_index), last_heard_(now()), queue_(context.blocks) {}
 
-void Pipe::append(const ReplyToken& token, std::string_view frame, const RequestTimes& times) {
-  std::memcpy(reserve(frame.size()), frame.data(), frame.size());
-  commit(token, frame.size(), times);
-}
-
 void Pipe::append(const ReplyToken& token, net::Block* frame, const RequestTimes& times) {
   const std::size_t size = frame->end - frame->begin;
   queue_.adopt(frame);
@@ -46,19 +41,6 @@ void Pipe::append(const ReplyToken& token, net::Block* frame, const RequestTimes
 void Pipe::commit(const ReplyToken& token, std::size_t size, const RequestTimes& times) {
   queue_.commit(size);
   push(token, size, times);
-}
-
-void Pipe::push(const ReplyToken& token, std::size_t size, const RequestTimes& times) {
-  requests_.push_back({token, static_cast<std::uint32_t>(size), times, false});
-  ++context_.outstanding;
-  ++stats_.requests;
-  mark_dirty();
-}
-
-void Pipe::mark_dirty() {
-  if (dirty_) return;
-  dirty_ = true;
-  context_.dirty.push_back(this);
 }
 
 bool Pipe::is_unreachable() const {

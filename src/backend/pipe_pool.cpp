@@ -7,30 +7,32 @@
 namespace penstock::backend {
 
 void PipePool::set_node(std::uint16_t index, const net::HostPort& address) {
-  if (index >= nodes_.size()) nodes_.resize(index + 1U);
-  nodes_[index] = std::make_unique<Node>();
-  nodes_[index]->address = address;
+  if (index >= addresses_.size()) {
+    addresses_.resize(index + 1U);
+    pipes_.resize((index + 1U) * 2 * lanes_);
+  }
+  addresses_[index] = std::make_unique<net::HostPort>(address);
 }
 
-std::unique_ptr<Pipe> PipePool::make_pipe(std::uint16_t index, resp::Protocol protocol) {
-  return std::make_unique<Pipe>(context_, nodes_[index]->address, protocol, index);
+void PipePool::make_pipe(std::uint16_t index, resp::Protocol protocol, std::size_t place) {
+  pipes_[place] = std::make_unique<Pipe>(context_, *addresses_[index], protocol, index);
 }
 
 bool PipePool::retire_node(std::uint16_t index) {
   if (!has_node(index)) return true;
   bool closed = true;
-  for (auto& lanes : nodes_[index]->pipes) {
-    for (auto& pipe : lanes) {
-      if (pipe == nullptr) continue;
-      if (pipe->retire()) {
-        std::erase(context_.dirty, pipe.get());
-        pipe.reset();
-      } else {
-        closed = false;
-      }
+  const std::size_t first = place_of(index, resp::Protocol::resp2, 0);
+  for (std::size_t place = first; place < first + 2 * lanes_; ++place) {
+    std::unique_ptr<Pipe>& pipe = pipes_[place];
+    if (pipe == nullptr) continue;
+    if (pipe->retire()) {
+      std::erase(context_.dirty, pipe.get());
+      pipe.reset();
+    } else {
+      closed = false;
     }
   }
-  if (closed) nodes_[index].reset();
+  if (closed) addresses_[index].reset();
   return closed;
 }
 
@@ -58,13 +60,8 @@ bool PipePool::is_closed() {
 }
 
 void PipePool::for_each(const std::function<void(Pipe&)>& visit) {
-  for (const auto& node : nodes_) {
-    if (node == nullptr) continue;
-    for (auto& lanes : node->pipes) {
-      for (auto& pipe : lanes) {
-        if (pipe != nullptr) visit(*pipe);
-      }
-    }
+  for (const auto& pipe : pipes_) {
+    if (pipe != nullptr) visit(*pipe);
   }
 }
 

@@ -31,32 +31,44 @@ bool is_large_kind(char type) {
 
 void Pipe::on_data(std::string_view bytes) {
   last_heard_ = now();
+  if (state_ == State::ready && torn_ == nullptr && !streaming_) take_short_replies(bytes);
   take_replies(bytes);
+}
+
+// The straight line: short replies, each whole in the buffer, to requests that were sent.
+void Pipe::take_short_replies(std::string_view& bytes) {
+  for (std::size_t size; (size = resp::short_reply_size(bytes)) > 0 && front_was_sent();) {
+    const Entry& entry = requests_.front();
+    ++stats_.replies;
+    if (!entry.expired) {
+      context_.sink.on_reply(entry.token, bytes.substr(0, size), entry.times, *this);
+    }
+    finish_front();
+    bytes.remove_prefix(size);
+  }
 }
 
 void Pipe::take_replies(std::string_view bytes) {
   while (!bytes.empty()) {
-    if (torn_ != nullptr) {
+    if (torn_ != nullptr) [[unlikely]] {
       if (!take_torn(bytes)) return;
       continue;
     }
-    switch (scanner_.scan(bytes)) {
-      case ScanStatus::complete: {
-        const std::string_view frame = bytes.substr(0, scanner_.frame_size());
-        if (!(streaming_ ? deliver_piece(frame, true) : deliver(frame))) return;
-        bytes.remove_prefix(frame.size());
-        break;
-      }
-      case ScanStatus::incomplete:
-        if (streaming_ || (bytes.size() + scanner_.missing(bytes.size()) > kHeldBackMax &&
-                           is_large_kind(bytes[0]))) {
-          const std::size_t settled = scanner_.settled(bytes.size());
-          if (!pass_on_settled(bytes)) return;
-          bytes.remove_prefix(settled);
-        }
-        return hold_back(bytes);
-      case ScanStatus::error: return disconnect("it sent what is no reply");
+    const ScanStatus status = scanner_.scan(bytes);
+    if (status == ScanStatus::complete) [[likely]] {
+      const std::string_view frame = bytes.substr(0, scanner_.frame_size());
+      if (!(streaming_ ? deliver_piece(frame, true) : deliver(frame))) return;
+      bytes.remove_prefix(frame.size());
+      continue;
     }
+    if (status == ScanStatus::error) return disconnect("it sent what is no reply");
+    const std::size_t known = bytes.size() + scanner_.missing(bytes.size());
+    if (streaming_ || (known > kHeldBackMax && is_large_kind(bytes[0]))) {
+      const std::size_t settled = scanner_.settled(bytes.size());
+      if (!pass_on_settled(bytes)) return;
+      bytes.remove_prefix(settled);
+    }
+    return hold_back(bytes);
   }
 }
 
@@ -113,27 +125,22 @@ bool Pipe::take_torn(std::string_view& bytes) {
 
 bool Pipe::deliver(std::string_view frame) {
   scanner_.reset();
-  if (state_ == State::handshaking) return answer_handshake(frame);
-  if (frame[0] == '>') return true;  // nobody here asked for pushes
-  if (!front_was_sent()) return false;
+  if (state_ == State::handshaking) [[unlikely]] return answer_handshake(frame);
+  if (frame[0] == '>') [[unlikely]] return true;  // nobody here asked for pushes
+  if (!front_was_sent()) [[unlikely]] return refuse_reply_to_nothing();
   const Entry entry = requests_.front();
-  const TakenRequest request = front_request();
   ++stats_.replies;
-  if (!entry.expired) context_.sink.on_reply(entry.token, frame, *this, request);
+  if (!entry.expired) context_.sink.on_reply(entry.token, frame, entry.times, *this);
   finish_front();
   return state_ == State::ready;
 }
 
 bool Pipe::deliver_piece(std::string_view piece, bool last) {
   if (last) scanner_.reset();
-  if (state_ == State::handshaking || !front_was_sent()) {
-    disconnect("it sent a reply to nothing");
-    return false;
-  }
+  if (state_ == State::handshaking || !front_was_sent()) return refuse_reply_to_nothing();
   const Entry entry = requests_.front();
-  const TakenRequest request = front_request();
   streaming_ = !last;
-  if (!entry.expired) context_.sink.on_reply_piece(entry.token, piece, last, *this, request);
+  if (!entry.expired) context_.sink.on_reply_piece(entry.token, piece, last, *this);
   if (!last) {
     // While bytes flow, the request has not timed out.
     requests_.front().times.queued = now();
@@ -155,23 +162,9 @@ bool Pipe::answer_handshake(std::string_view frame) {
   return false;
 }
 
-// A reply to a request that was not sent is an attack or a broken node.
-bool Pipe::front_was_sent() {
-  if (!requests_.empty() && queue_.retained() >= requests_.front().bytes) [[likely]] return true;
+bool Pipe::refuse_reply_to_nothing() {
   disconnect("it sent a reply to nothing");
   return false;
-}
-
-TakenRequest Pipe::front_request() {
-  const Entry& entry = requests_.front();
-  return {queue_.front(entry.bytes), entry.times};
-}
-
-void Pipe::finish_front() {
-  queue_.retire(requests_.front().bytes);
-  requests_.pop_front();
-  --context_.outstanding;
-  if (expired_ > 0) --expired_;
 }
 
 }  // namespace penstock::backend

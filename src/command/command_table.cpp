@@ -19,6 +19,16 @@ bool equal_ignoring_case(std::string_view given, std::string_view lower) {
   });
 }
 
+// 0x20 in every byte that is a lower-case letter.
+std::uint64_t letters_of(std::uint64_t word) {
+  std::uint64_t mask = 0;
+  for (int shift = 0; shift < 64; shift += 8) {
+    const auto c = static_cast<char>(word >> shift & 0xff);
+    if (c >= 'a' && c <= 'z') mask |= 0x20ULL << shift;
+  }
+  return mask;
+}
+
 bool is_subcommand(const Command& command) {
   return command.name.find('|') != std::string_view::npos;
 }
@@ -31,6 +41,12 @@ KeyShape shape_of(const Command& command) {
   if (one_key && spec.first == 1) return KeyShape::argument_1;
   if (one_key && spec.first == 2) return KeyShape::argument_2;
   return KeyShape::general;
+}
+
+std::uint8_t straight_key_of(const Command& command) {
+  if (command.handling != Handling::by_keys || command.subcommand_count > 0) return 0;
+  if (command.key_shape == KeyShape::argument_1) return 1;
+  return command.key_shape == KeyShape::argument_2 ? 2 : 0;
 }
 
 }  // namespace
@@ -46,18 +62,21 @@ CommandTable::CommandTable(std::span<const Command> commands)
     commands_[i].key_shape = shape_of(commands_[i]);
   }
   link_subcommands();
+  for (Command& each : commands_) each.straight_key = straight_key_of(each);
   CHECK(build_index());
 }
 
-const Command* CommandTable::find(std::string_view name) const {
-  const Words words = words_of(name);
-  const Entry& entry = entries_[place_of(words, name.size())];
-  const std::uint64_t front = (words.front ^ entry.name.front) & ~entry.letters.front;
-  const std::uint64_t back = (words.back ^ entry.name.back) & ~entry.letters.back;
-  if ((front | back) != 0 || entry.command == nullptr) return nullptr;
-  const std::string_view found = entry.command->name;
-  if (name.size() <= 16 && found.size() == name.size()) [[likely]] return entry.command;
-  return equal_ignoring_case(name, found) ? entry.command : nullptr;
+const Command* CommandTable::confirm(std::string_view name, const Command& found) {
+  return equal_ignoring_case(name, found.name) ? &found : nullptr;
+}
+
+// The same for every spelling of a name, as letters are folded first.
+std::uint64_t CommandTable::mixed_word(std::string_view name) {
+  if (name.size() < 8) return 0;
+  std::uint64_t first, last;
+  std::memcpy(&first, name.data(), 8);
+  std::memcpy(&last, name.data() + name.size() - 8, 8);
+  return ((first | kFold) * 0x9e3779b97f4a7c15) ^ (last | kFold);
 }
 
 const Command* CommandTable::find_subcommand(const Command& container,
@@ -95,23 +114,16 @@ bool CommandTable::build_index() {
   const std::size_t size = std::bit_ceil(top_level * 16);
   shift_ = 64 - std::countr_zero(size);
   for (int attempt = 1; attempt <= kSeedsTried; ++attempt) {
-    seed_ = 0xd6e8feb86659fd93 * static_cast<std::uint64_t>(attempt) | 1;
+    seed_ = 0x9e3779b97f4a7c15 * static_cast<std::uint64_t>(attempt) | 1;
     entries_.assign(size, Entry{});
     bool collided = false;
     for (const Command& each : commands_) {
       if (is_subcommand(each)) continue;
-      const Words words = words_of(each.name);
-      Entry& entry = entries_[place_of(words, each.name.size())];
+      const bool whole = each.name.size() <= 8;
+      const std::uint64_t word = word_of(each.name);
+      Entry& entry = entries_[place_of(word, each.name.size())];
       collided = collided || entry.command != nullptr;
-      const auto letters = [](std::uint64_t word) {
-        std::uint64_t mask = 0;
-        for (int shift = 0; shift < 64; shift += 8) {
-          const auto c = static_cast<char>(word >> shift & 0xff);
-          if (c >= 'a' && c <= 'z') mask |= 0x20ULL << shift;
-        }
-        return mask;
-      };
-      entry = {words, {letters(words.front), letters(words.back)}, &each};
+      entry = {word, whole ? letters_of(word) : 0, each.name.size(), &each};
     }
     if (!collided) return true;
   }

@@ -2,27 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "penstock/net/block.h"
 
-#include <bit>
 #include <cstdlib>
 #include <cstring>
 
 #include "penstock/log/check.h"
 
 namespace penstock::net {
-namespace {
-
-constexpr int kSmallestLog2 = 7;
-
-std::size_t total_of(const Block* block) { return sizeof(Block) + block->capacity; }
-
-}  // namespace
-
-std::uint8_t BlockPool::class_of(std::size_t total) {
-  const int log2 = static_cast<int>(std::bit_width(total - 1));
-  return static_cast<std::uint8_t>(log2 <= kSmallestLog2 ? 0 : log2 - kSmallestLog2);
-}
-
-Block* BlockPool::allocate(std::size_t total, std::uint8_t size_class) {
+Block* BlockPool::allocate(std::size_t total) {
+  const bool pooled = total <= kLargest + sizeof(Block);
+  const std::uint8_t size_class = pooled ? class_of(total) : kUnpooled;
+  if (pooled) total = std::size_t{1} << (size_class + kSmallestLog2);
   CHECK(total - sizeof(Block) <= UINT32_MAX);
   auto* block = static_cast<Block*>(std::malloc(total));
   CHECK(block != nullptr);
@@ -31,38 +20,7 @@ Block* BlockPool::allocate(std::size_t total, std::uint8_t size_class) {
   return block;
 }
 
-Block* BlockPool::get(std::size_t capacity) {
-  const std::size_t total = capacity + sizeof(Block);
-  Block* block = nullptr;
-  if (capacity > kLargest) {
-    block = allocate(total, kUnpooled);
-  } else {
-    const std::uint8_t size_class = class_of(total);
-    block = free_[size_class];
-    if (block != nullptr) [[likely]] {
-      free_[size_class] = block->next;
-      cached_ -= total_of(block);
-    } else {
-      block = allocate(std::size_t{1} << (size_class + kSmallestLog2), size_class);
-    }
-  }
-  block->next = nullptr;
-  block->begin = block->end = 0;
-  used_.add(total_of(block));
-  return block;
-}
-
-void BlockPool::put(Block* block) {
-  const std::size_t total = total_of(block);
-  used_.subtract(total);
-  if (block->size_class == kUnpooled || cached_ + total > cached_max_) {
-    std::free(block);
-    return;
-  }
-  cached_ += total;
-  block->next = free_[block->size_class];
-  free_[block->size_class] = block;
-}
+void BlockPool::release(Block* block) { std::free(block); }
 
 void BlockPool::put_chain(Block* block) {
   while (block != nullptr) {

@@ -165,7 +165,7 @@ void EpollReactor::turn(const Wait& wanted) {
   if (!paused_.empty()) wait.deadline = std::min(wait.deadline, accept_again_at_);
   if (!closed_.empty() || !ended_.empty()) wait.deadline = 0;
   const std::size_t count = wait_for_events(wait);
-  now_ = monotonic_now();
+  set_now(monotonic_now());
   stats_.events.add(count);
   report_ends();
   for (std::size_t i = 0; i < count; ++i) dispatch(events_[i]);
@@ -221,7 +221,7 @@ void EpollReactor::accept_some(Listener& listener) {
     stats_.accept_pauses.add();
     watch_listener(listener, EPOLL_CTL_DEL);
     paused_.push_back(&listener);
-    accept_again_at_ = now_ + kAcceptPause;
+    accept_again_at_ = now() + kAcceptPause;
     return;
   }
 }
@@ -290,7 +290,7 @@ void EpollReactor::report_closed() {
 }
 
 void EpollReactor::resume_accepting() {
-  if (paused_.empty() || now_ < accept_again_at_) return;
+  if (paused_.empty() || now() < accept_again_at_) return;
   for (Listener* listener : paused_) watch_listener(*listener, EPOLL_CTL_ADD);
   paused_.clear();
 }

@@ -15,7 +15,7 @@ constexpr std::size_t kGrowth = 4;
 
 }  // namespace
 
-void SendQueue::append(std::string_view bytes) {
+void SendQueue::append_split(std::string_view bytes) {
   while (!bytes.empty()) {
     if (tail_ == nullptr || tail_->room() == 0) add_block(std::min(bytes.size(), kFirstBlock));
     const std::size_t n = std::min<std::size_t>(bytes.size(), tail_->room());
@@ -79,7 +79,8 @@ void SendQueue::mark_sent(std::size_t count) {
   }
 }
 
-std::string_view SendQueue::front(std::size_t size) const {
+// The front block may be empty while the next one has the bytes.
+std::string_view SendQueue::front_beyond(std::size_t size) const {
   Block* block = head_;
   while (block->begin == block->end) block = block->next;
   CHECK(block->end - block->begin >= size);
@@ -100,7 +101,7 @@ void SendQueue::unsend(std::size_t count) {
   unsent_offset_ = unsent_block_->begin + static_cast<std::uint32_t>(before);
 }
 
-void SendQueue::retire(std::size_t count) {
+void SendQueue::retire_blocks(std::size_t count) {
   CHECK(count <= retained_);
   retained_ -= count;
   while (count > 0) {

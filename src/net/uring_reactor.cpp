@@ -248,12 +248,12 @@ void UringReactor::turn(const Wait& wanted) {
   if (!paused_.empty()) wait.deadline = std::min(wait.deadline, accept_again_at_);
   if (!closed_.empty()) wait.deadline = 0;
   enter(wait);
-  now_ = monotonic_now();
+  set_now(monotonic_now());
   reap();
   client_buffers_->publish();
   node_buffers_->publish();
   rearm_starved();
-  if (!paused_.empty() && now_ >= accept_again_at_) {
+  if (!paused_.empty() && now() >= accept_again_at_) {
     for (Listener* listener : paused_) arm_accept(*listener);
     paused_.clear();
   }
@@ -383,7 +383,7 @@ void UringReactor::complete_accept(Listener& listener, const io_uring_cqe& cqe) 
   // Out of descriptors or memory: the backlog waits.
   stats_.accept_pauses.add();
   paused_.push_back(&listener);
-  accept_again_at_ = now_ + kAcceptPause;
+  accept_again_at_ = now() + kAcceptPause;
 }
 
 void UringReactor::end(Stream& stream, int error) {

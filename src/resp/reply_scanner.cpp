@@ -19,7 +19,7 @@ constexpr std::size_t kHeaderBytesMax = 64;
 
 }  // namespace
 
-ScanStatus ReplyScanner::scan_on(std::string_view bytes) {
+ScanStatus ReplyScanner::scan(std::string_view bytes) {
   while (left_ > 0) {
     if (position_ >= bytes.size()) return ScanStatus::incomplete;
     const char* p = bytes.data() + position_;

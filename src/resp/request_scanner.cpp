@@ -19,9 +19,6 @@ constexpr std::int64_t kArgumentsMax = 2147483647;
 constexpr std::int64_t kArgumentsBeforeAuth = 10;
 constexpr std::int64_t kBulkBytesBeforeAuth = 16384;
 
-// A scanner that once held a huge request gives the memory back at the next reset.
-constexpr std::size_t kArgumentsKept = 4096;
-
 }  // namespace
 
 ScanStatus RequestScanner::scan(std::string_view bytes, const RequestLimits& limits) {
@@ -34,19 +31,9 @@ ScanStatus RequestScanner::scan(std::string_view bytes, const RequestLimits& lim
   return scan_arguments(bytes, limits);
 }
 
-Request RequestScanner::request(std::string_view bytes) const {
-  if (rewritten_) return {rewritten_frame_, arguments_};
-  return {bytes.substr(0, position_), arguments_};
-}
-
-void RequestScanner::reset() {
-  if (arguments_.capacity() > kArgumentsKept) std::vector<Argument>().swap(arguments_);
-  arguments_.clear();
-  if (rewritten_) std::string().swap(rewritten_frame_);
-  announced_ = 0;
-  position_ = 0;
-  needed_ = 1;
-  counted_ = false;
+void RequestScanner::reset_rest() {
+  if (arguments_.size() > kArgumentsKept) std::vector<Argument>(16).swap(arguments_);
+  std::string().swap(rewritten_frame_);
   rewritten_ = false;
   verbatim_ = true;
 }
@@ -78,7 +65,7 @@ ScanStatus RequestScanner::scan_arguments(std::string_view bytes, const RequestL
       limits.before_auth ? std::min(limits.bulk_bytes, kBulkBytesBeforeAuth) : limits.bulk_bytes;
   bool clean = verbatim_;
   // The payload of the last argument seen may end beyond the bytes there are.
-  for (std::uint64_t left = announced_ - arguments_.size(); left > 0; --left) {
+  for (std::uint64_t left = announced_ - count_; left > 0; --left) {
     const char* line = p;
     if (p == end) return wait_for(1);
     ++p;
@@ -94,8 +81,7 @@ ScanStatus RequestScanner::scan_arguments(std::string_view bytes, const RequestL
       position_ = static_cast<std::size_t>(line - begin);
       return wait_for(wanted - static_cast<std::size_t>(end - p));
     }
-    arguments_.push_back({static_cast<std::uint32_t>(p - begin),
-                          static_cast<std::uint32_t>(length)});
+    add_argument(static_cast<std::size_t>(p - begin), static_cast<std::size_t>(length));
     p += length;
     clean &= p[0] == '\r' && p[1] == '\n';
     p += 2;
@@ -109,8 +95,8 @@ ScanStatus RequestScanner::scan_arguments(std::string_view bytes, const RequestL
 // The server skips the two bytes of a line end unread; other servers may not. So that all read the
 // same, such a frame is written anew.
 void RequestScanner::rewrite(std::string_view bytes) {
-  rewritten_frame_ = "*" + std::to_string(arguments_.size()) + "\r\n";
-  for (Argument& argument : arguments_) {
+  rewritten_frame_ = "*" + std::to_string(count_) + "\r\n";
+  for (Argument& argument : std::span(arguments_.data(), count_)) {
     rewritten_frame_ += "$" + std::to_string(argument.length) + "\r\n";
     const std::size_t offset = rewritten_frame_.size();
     rewritten_frame_ += bytes.substr(argument.offset, argument.length);
@@ -118,6 +104,12 @@ void RequestScanner::rewrite(std::string_view bytes) {
     argument.offset = static_cast<std::uint32_t>(offset);
   }
   rewritten_ = true;
+}
+
+// Memory grows with the arguments that are there, not with those that were announced.
+void RequestScanner::add_argument(std::size_t offset, std::size_t length) {
+  if (count_ == arguments_.size()) arguments_.resize(2 * count_);
+  arguments_[count_++] = {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(length)};
 }
 
 // The server looks at the line's end before it looks at its first byte.
@@ -175,9 +167,11 @@ ScanStatus RequestScanner::scan_inline(std::string_view bytes) {
   position_ = length + 1;
   rewritten_ = true;
   if (length > 0 && bytes[length - 1] == '\r') --length;
-  if (!frame_inline_request(bytes.substr(0, length), rewritten_frame_, arguments_)) {
+  std::vector<Argument> arguments;
+  if (!frame_inline_request(bytes.substr(0, length), rewritten_frame_, arguments)) {
     return fail("unbalanced quotes in request");
   }
+  for (const Argument& each : arguments) add_argument(each.offset, each.length);
   return ScanStatus::complete;
 }
 

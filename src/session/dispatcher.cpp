@@ -1,4 +1,4 @@
-// From a request to what is done with it. The straight line is dispatch() -> by_keys() -> to_slot().
+// From a request to what is done with it. The straight line is dispatch() -> to_slot().
 // SPDX-License-Identifier: Apache-2.0
 #include "session/dispatcher.h"
 
@@ -38,21 +38,49 @@ std::string upper_name(std::string_view name) {
 }  // namespace
 
 Taken Dispatcher::dispatch(Session& session, const resp::Request& request) {
-  const Command* command = context_.commands.find(request[0]);
-  if (command == nullptr) [[unlikely]] return unknown(session, request);
-  if (command->subcommand_count > 0 && request.size() > 1) [[unlikely]] {
+  if (request.empty()) [[unlikely]] return Taken::yes;
+  const Command* command = context_.commands.find_in_frame(request[0]);
+  if (command == nullptr || command->straight_key == 0 || !command->takes(request.size()) ||
+      !session.state().authenticated) [[unlikely]] {
+    return examine(session, command, request);
+  }
+  const cluster::Slot slot = cluster::hash_slot(request[command->straight_key]);
+  return to_slot(session, *command, request, slot, false);
+}
+
+inline Taken Dispatcher::to_slot(Session& session, const Command& command,
+                                 const resp::Request& request, cluster::Slot slot,
+                                 bool several_keys) {
+  if (session.must_wait(slot)) [[unlikely]] return Taken::wait_for_replies;
+  const std::string_view frame = request.frame();
+  const cluster::NodeIndex node = context_.router.node_of(slot);
+  backend::Pipe* const pipe = context_.pipes.find(node, session.protocol(), slot);
+  if (pipe == nullptr || !pipe->takes_more() || frame.size() >= Session::kAdoptBytes) [[unlikely]] {
+    return to_slot_unusual(session, command, request, slot, several_keys);
+  }
+  const std::uint32_t sequence = session.open(command, slot, several_keys);
+  const backend::Micros now = context_.now();
+  pipe->append(session.token(sequence), frame,
+               {now, now, 0, command.has(command::kFlagReadonly)});
+  return Taken::yes;
+}
+
+// Everything that is not on the straight line.
+Taken Dispatcher::examine(Session& session, const Command* command,
+                          const resp::Request& request) {
+  if (command == nullptr) return unknown(session, request);
+  if (command->subcommand_count > 0 && request.size() > 1) {
     const Command* sub = context_.commands.find_subcommand(*command, request[1]);
     if (sub == nullptr) return unknown_subcommand(session, *command, request);
     command = sub;
   }
-  if (!command->takes(request.size())) [[unlikely]] {
+  if (!command->takes(request.size())) {
     return fail(session, *command,
                 fmt::format("ERR wrong number of arguments for '{}' command", command->name));
   }
-  if (!session.state().authenticated && !command->has(command::kFlagNoAuth)) [[unlikely]] {
+  if (!session.state().authenticated && !command->has(command::kFlagNoAuth)) {
     return fail(session, *command, "NOAUTH Authentication required.");
   }
-  if (command->handling == Handling::by_keys) [[likely]] return by_keys(session, *command, request);
   return handle(session, *command, request);
 }
 
@@ -106,29 +134,27 @@ Taken Dispatcher::handle(Session& session, const Command& command, const resp::R
   return unknown_subcommand(session, command, request);
 }
 
-Taken Dispatcher::to_slot(Session& session, const Command& command, const resp::Request& request,
-                          cluster::Slot slot, bool several_keys) {
-  if (session.must_wait(slot)) [[unlikely]] return Taken::wait_for_replies;
+// The slot has no owner, or its owner no connection or no room, or the request is large.
+Taken Dispatcher::to_slot_unusual(Session& session, const Command& command,
+                                  const resp::Request& request, cluster::Slot slot,
+                                  bool several_keys) {
   const cluster::NodeIndex node = context_.router.node_of(slot);
-  const bool repeatable = command.has(command::kFlagReadonly);
-  const backend::RequestTimes times{context_.now(), context_.now(), 0, repeatable};
-  if (node == cluster::kNoNode) [[unlikely]] {
+  const backend::RequestTimes times{context_.now(), context_.now(), 0,
+                                    command.has(command::kFlagReadonly)};
+  if (node == cluster::kNoNode) {
     const std::uint32_t sequence = session.open(command, slot, several_keys);
     context_.redirector->await_owner(session, sequence, request.frame(), times, slot);
     return Taken::yes;
   }
   backend::Pipe& pipe = context_.pipes.get(node, session.protocol(), slot);
-  if (!pipe.has_room()) [[unlikely]] return Taken::wait_for_pipe;
+  if (!pipe.has_room()) return Taken::wait_for_pipe;
   const std::uint32_t sequence = session.open(command, slot, several_keys);
-  if (pipe.is_unreachable()) [[unlikely]] {
+  if (pipe.is_unreachable()) {
     context_.redirector->fail_unreachable(session, sequence, pipe);
-    return Taken::yes;
-  }
-  const std::string_view frame = request.frame();
-  if (net::Block* block = session.adopt_request(frame)) [[unlikely]] {
+  } else if (net::Block* block = session.adopt_request(request.frame())) {
     pipe.append(session.token(sequence), block, times);
   } else {
-    pipe.append(session.token(sequence), frame, times);
+    pipe.append(session.token(sequence), request.frame(), times);
   }
   return Taken::yes;
 }

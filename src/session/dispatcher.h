@@ -20,6 +20,7 @@ class Dispatcher {
   Taken dispatch(Session& session, const resp::Request& request);
 
  private:
+  Taken examine(Session& session, const command::Command* command, const resp::Request& request);
   Taken handle(Session& session, const command::Command& command, const resp::Request& request);
   Taken by_keys(Session& session, const command::Command& command, const resp::Request& request);
   Taken split(Session& session, const command::Command& command, const resp::Request& request);
@@ -30,6 +31,8 @@ class Dispatcher {
 
   Taken to_slot(Session& session, const command::Command& command, const resp::Request& request,
                 cluster::Slot slot, bool several_keys);
+  Taken to_slot_unusual(Session& session, const command::Command& command,
+                        const resp::Request& request, cluster::Slot slot, bool several_keys);
   Taken to_any_master(Session& session, const command::Command& command,
                       const resp::Request& request);
   Taken parts_to_slots(Session& session, const command::Command& command,

@@ -126,11 +126,11 @@ std::size_t FanOut::split_part(std::size_t index) {
 }
 
 bool FanOut::add_reply(std::size_t index, std::string_view piece, bool last,
-                       const std::string& address) {
+                       const backend::Pipe& from) {
   Part& part = parts_[index];
   if (part.done) return false;
   if (last && part.reply == nullptr && (piece[0] == '-' || piece[0] == '!')) {
-    return add_failure(index, piece.substr(1, piece.find('\r') - 1), address);
+    return add_failure(index, piece.substr(1, piece.find('\r') - 1), net::to_string(from.node()));
   }
   const std::size_t before = part.reply == nullptr ? 0 : part.reply->bytes().size();
   if (part.reply == nullptr) part.reply = pool_.get(piece.size());
@@ -140,7 +140,9 @@ bool FanOut::add_reply(std::size_t index, std::string_view piece, bool last,
   std::memcpy(part.reply->data() + part.reply->end, piece.data(), piece.size());
   part.reply->end += static_cast<std::uint32_t>(piece.size());
   if (!last) return false;
-  if (!check_shape(part)) return add_failure(index, "ERR unexpected reply", address);
+  if (!check_shape(part)) {
+    return add_failure(index, "ERR unexpected reply", net::to_string(from.node()));
+  }
   return finish_part(part);
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "penstock/backend/pipe.h"
 #include "penstock/cluster/hash_slot.h"
 #include "penstock/command/command.h"
 #include "penstock/net/block.h"
@@ -43,8 +44,8 @@ class FanOut {
   // is on the move, each key is where it is. Returns the index of the first new part.
   std::size_t split_part(std::size_t part);
 
-  // A part's reply, whole or in pieces, from the node at `address`. True once it was the last one.
-  bool add_reply(std::size_t part, std::string_view piece, bool last, const std::string& address);
+  // A part's reply, whole or in pieces. True once it was the last one.
+  bool add_reply(std::size_t part, std::string_view piece, bool last, const backend::Pipe& from);
   // A part has no reply; `error` is one line that starts with an error code.
   bool add_failure(std::size_t part, std::string_view error, const std::string& address);
   bool is_done(std::size_t part) const { return parts_[part].done; }

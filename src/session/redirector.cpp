@@ -208,10 +208,10 @@ void Redirector::send_parts(Session& session, std::uint32_t sequence, const resp
 }
 
 void Redirector::part_reply(Session& session, const ReplyToken& token, std::string_view piece,
-                            bool last, const std::string& address) {
+                            bool last, const Pipe& from) {
   FanOut* fan_out = session.sequencer().at(token.sequence).fan_out;
   if (fan_out == nullptr) return;
-  if (fan_out->add_reply(token.part, piece, last, address)) {
+  if (fan_out->add_reply(token.part, piece, last, from)) {
     fan_out->merge(session, token.sequence);
   }
 }

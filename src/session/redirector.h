@@ -42,7 +42,7 @@ class Redirector {
                   const backend::RequestTimes& times);
   // A part's reply, or a piece of it.
   void part_reply(Session& session, const backend::ReplyToken& token, std::string_view piece,
-                  bool last, const std::string& address);
+                  bool last, const backend::Pipe& from);
 
   // A pipe to some master that is up, or null.
   backend::Pipe* any_master(resp::Protocol protocol);

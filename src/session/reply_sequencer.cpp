@@ -16,33 +16,24 @@ constexpr std::uint32_t kFirstCapacity = 16;
 
 }  // namespace
 
-void ReplySequencer::hold(Place& place, std::string_view bytes) {
+void ReplySequencer::hold_more(Place& place, std::string_view bytes) {
   held_bytes_ += bytes.size();
-  if (place.held_tail != nullptr) {
-    const std::string_view fits = bytes.substr(0, place.held_tail->room());
-    std::memcpy(place.held_tail->data() + place.held_tail->end, fits.data(), fits.size());
-    place.held_tail->end += static_cast<std::uint32_t>(fits.size());
-    bytes.remove_prefix(fits.size());
-    if (bytes.empty()) return;
-  }
+  const std::string_view fits = bytes.substr(0, place.held->room());
+  std::memcpy(place.held->data() + place.held->end, fits.data(), fits.size());
+  place.held->end += static_cast<std::uint32_t>(fits.size());
+  bytes.remove_prefix(fits.size());
+  if (bytes.empty()) return;
   net::Block* block = pool_.get(bytes.size());
   std::memcpy(block->data(), bytes.data(), bytes.size());
   block->end = static_cast<std::uint32_t>(bytes.size());
-  (place.held_tail == nullptr ? place.held : place.held_tail->next) = block;
-  place.held_tail = block;
-}
-
-net::Block* ReplySequencer::take_held(Place& place) {
-  place.held_tail = nullptr;
-  for (net::Block* block = place.held; block != nullptr; block = block->next) {
-    held_bytes_ -= block->bytes().size();
-  }
-  return std::exchange(place.held, nullptr);
+  block->next = std::exchange(place.held->next, block);
+  place.held = block;
 }
 
 void ReplySequencer::clear() {
-  for (; head_ != next_; ++head_) pool_.put_chain(at(head_).held);
-  held_bytes_ = 0;
+  for (; head_ != next_; ++head_) {
+    if (at(head_).held != nullptr) pool_.put_chain(take_held(at(head_)));
+  }
   if (block_ != nullptr) release();
 }
 

@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "penstock/backend/reply_sink.h"
 #include "penstock/cluster/hash_slot.h"
@@ -21,19 +23,19 @@ class FanOut;
 
 // One request in flight.
 struct Place {
-  net::Block* held = nullptr;       // an early reply, as a chain of blocks
-  net::Block* held_tail = nullptr;
+  net::Block* held = nullptr;       // the last block of an early reply; its next is the first
   FanOut* fan_out = nullptr;        // for a command that was split; owned by the session
   backend::Micros begun = 0;        // when its bytes were read
   backend::Micros backend_us = 0;   // the node's part of its time
   cluster::Slot slot = cluster::kNoSlot;
   std::uint16_t command = 0;        // index in the command table
-  bool done = false;       // true exactly when its whole reply is there
-  bool begun_reply = false;  // true once a piece of a large reply was passed on
-  bool silent = false;     // true when CLIENT REPLY says that its reply is not to be sent
-  bool several_keys = false;  // true when a node may refuse it with TRYAGAIN
-  bool retrying = false;   // true while it was refused by one node and not answered by another
+  bool done : 1 = false;         // true exactly when its whole reply is there
+  bool begun_reply : 1 = false;  // true once a piece of a large reply was passed on
+  bool silent : 1 = false;       // true when CLIENT REPLY says that its reply is not to be sent
+  bool several_keys : 1 = false; // true when a node may refuse it with TRYAGAIN
+  bool retrying : 1 = false;     // true while it was refused by one node and not answered
 };
+static_assert(sizeof(Place) == 32);
 
 class ReplySequencer {
  public:
@@ -49,18 +51,31 @@ class ReplySequencer {
   // Whether a sequence number is of a request that is still in flight.
   bool contains(std::uint32_t sequence) const { return sequence - head_ < size(); }
 
-  // A place behind all others; its number.
-  std::uint32_t open(const Place& place) {
+  // A fresh place behind all others; its number is next() - 1 afterwards.
+  [[gnu::always_inline]] Place& open() {
     if (size() == capacity_) [[unlikely]] grow();
-    places()[next_ & (capacity_ - 1)] = place;
-    return next_++;
+    return places()[next_++ & (capacity_ - 1)] = Place{};
   }
   Place& at(std::uint32_t sequence) { return places()[sequence & (capacity_ - 1)]; }
 
   // Keeps bytes of an early reply.
-  void hold(Place& place, std::string_view bytes);
+  void hold(Place& place, std::string_view bytes) {
+    if (place.held != nullptr) [[unlikely]] return hold_more(place, bytes);
+    held_bytes_ += bytes.size();
+    net::Block* const block = pool_.get(bytes.size());
+    std::memcpy(block->data(), bytes.data(), bytes.size());
+    block->end = static_cast<std::uint32_t>(bytes.size());
+    place.held = block->next = block;
+  }
   // Takes the held bytes out of a place; the caller owns the chain.
-  net::Block* take_held(Place& place);
+  net::Block* take_held(Place& place) {
+    net::Block* const last = std::exchange(place.held, nullptr);
+    net::Block* const first = std::exchange(last->next, nullptr);
+    for (net::Block* block = first; block != nullptr; block = block->next) {
+      held_bytes_ -= block->end;
+    }
+    return first;
+  }
 
   // Bytes of early replies that are held.
   std::size_t held_bytes() const { return held_bytes_; }
@@ -75,6 +90,7 @@ class ReplySequencer {
 
  private:
   Place* places() { return reinterpret_cast<Place*>(block_->data()); }
+  void hold_more(Place& place, std::string_view bytes);
   void grow();
   void release();
 

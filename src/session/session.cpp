@@ -18,9 +18,6 @@ using resp::ScanStatus;
 // How much is copied at least behind the beginning of a torn frame, to find out its length.
 constexpr std::size_t kTornStep = 512;
 
-// A request of this size that lies in the input is handed to a pipe instead of being copied.
-constexpr std::size_t kAdoptBytes = 16 * 1024;
-
 constexpr std::size_t kPiecesMax = 16;       // of one send
 constexpr std::size_t kSpareInputsMax = 64;  // per worker
 
@@ -61,24 +58,28 @@ void Session::on_data(std::string_view bytes) {
 
 // Takes the frames that are whole; returns how many bytes they had.
 std::size_t Session::take_frames(resp::RequestScanner& scanner, std::string_view bytes) {
-  std::size_t used = 0;
-  while (used < bytes.size()) {
-    const std::string_view rest = bytes.substr(used);
-    const ScanStatus status = scanner.scan(rest, request_limits());
-    if (status == ScanStatus::incomplete) break;
-    if (status == ScanStatus::error) {
-      fail_protocol(scanner.error());
-      return bytes.size();
+  const std::size_t size = bytes.size();
+  while (!bytes.empty()) {
+    resp::Request request;
+    if (state_.authenticated) request = scanner.scan_usual(bytes);
+    std::size_t frame = request.frame().size();
+    if (request.empty()) [[unlikely]] {
+      const ScanStatus status = scanner.scan(bytes, request_limits());
+      if (status == ScanStatus::incomplete) break;
+      if (status == ScanStatus::error) {
+        fail_protocol(scanner.error());
+        return size;
+      }
+      request = scanner.request(bytes);
+      frame = scanner.frame_size();
     }
-    if (!dispatch(scanner.request(rest))) {
-      scanner.reset();
-      break;
-    }
-    used += scanner.frame_size();
+    const bool taken = dispatch(request);
     scanner.reset();
-    if (state_.close_requested) return bytes.size();
+    if (!taken) break;
+    bytes.remove_prefix(frame);
+    if (state_.close_requested) [[unlikely]] return size;
   }
-  return used;
+  return size - bytes.size();
 }
 
 // Keeps bytes that cannot be handled yet: the beginning of a frame, or everything while waiting.
@@ -139,37 +140,26 @@ net::Block* Session::adopt_request(std::string_view frame) {
 }
 
 // False when the request must stay in the input.
-bool Session::dispatch(const resp::Request& request) {
-  if (request.empty()) return true;
-  if (!may_take()) {
-    wait(Wait::replies);
+inline bool Session::dispatch(const resp::Request& request) {
+  if (!may_take()) [[unlikely]] {
+    wait_to_take_more();
     return false;
   }
-  switch (context_.dispatcher->dispatch(*this, request)) {
-    case Taken::yes: return true;
-    case Taken::wait_for_replies:
-      context_.stats.stalled_order.add();
-      wait(Wait::replies);
-      return false;
-    case Taken::wait_for_pipe:
-      context_.stats.stalled_pipe.add();
-      wait(Wait::pipe);
-      return false;
-  }
+  const Taken taken = context_.dispatcher->dispatch(*this, request);
+  return taken == Taken::yes || !has_to_wait(taken);
+}
+
+bool Session::has_to_wait(Taken taken) {
+  const bool order = taken == Taken::wait_for_replies;
+  (order ? context_.stats.stalled_order : context_.stats.stalled_pipe).add();
+  wait(order ? Wait::replies : Wait::pipe);
   return true;
 }
 
-bool Session::may_take() {
-  const auto& limits = context_.config.limits;
-  if (sequencer_.size() >= limits.inflight_per_client) {
-    context_.stats.stalled_in_flight.add();
-    return false;
-  }
-  if (unread_bytes() >= limits.client_output_soft) {
-    context_.stats.stalled_output.add();
-    return false;
-  }
-  return true;
+void Session::wait_to_take_more() {
+  const bool window = sequencer_.size() >= context_.config.limits.inflight_per_client;
+  (window ? context_.stats.stalled_in_flight : context_.stats.stalled_output).add();
+  wait(Wait::replies);
 }
 
 void Session::wait(Wait wait) {
@@ -217,14 +207,9 @@ void Session::doom() {
   mark_dirty();
 }
 
-void Session::mark_dirty() {
-  if (dirty_ || closing_) return;
-  dirty_ = true;
-  context_.dirty.push_back(this);
-}
-
 void Session::flush() {
   dirty_ = false;
+  enforce_output_limit();
   if (doomed_) return close();
   while (!sending() && output_.unsent() > 0) {
     iovec pieces[kPiecesMax];

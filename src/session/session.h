@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -23,6 +24,9 @@ enum class Taken : std::uint8_t { yes, wait_for_replies, wait_for_pipe };
 
 class Session final : public net::Stream {
  public:
+  // A request of this size that lies in the input is handed to a pipe instead of being copied.
+  static constexpr std::size_t kAdoptBytes = 16 * 1024;
+
   Session(SessionContext& context, std::uint32_t index, std::uint32_t generation);
 
   std::uint32_t index() const { return index_; }
@@ -37,11 +41,15 @@ class Session final : public net::Stream {
   ReplySequencer& sequencer() { return sequencer_; }
   bool is_closing() const { return closing_; }
 
-  // Makes a place in the order of replies for the request being dispatched.
+  // Makes a place in the order of replies for the request being dispatched; its sequence number.
   std::uint32_t open(const command::Command& command, cluster::Slot slot, bool several_keys);
   std::uint32_t open_unknown();
   // The whole reply to a request, or pieces of it; a reply that comes early waits for its turn.
-  void reply(std::uint32_t sequence, std::string_view frame) { reply_piece(sequence, frame, true); }
+  void reply(std::uint32_t sequence, std::string_view frame) {
+    reply_piece(sequence, frame, true);
+  }
+  // The same for a whole reply that is no error, on the straight line.
+  void reply_usual(std::uint32_t sequence, std::string_view frame);
   void reply_piece(std::uint32_t sequence, std::string_view piece, bool last);
 
   // True when a request of this slot must wait for earlier ones, because they may not have been
@@ -62,7 +70,11 @@ class Session final : public net::Stream {
   void resume();
   // Hands what is due to the kernel.
   void flush();
-  void mark_dirty();
+  void mark_dirty() {
+    if (dirty_ || closing_) return;
+    dirty_ = true;
+    context_.dirty.push_back(this);
+  }
   // Finishes what is in flight, then closes. Without requests in flight that is at once.
   void drain();
   // Closes at the end of the turn, whatever is in flight.
@@ -86,7 +98,12 @@ class Session final : public net::Stream {
   void keep(std::string_view bytes);
   void release_input();
   bool dispatch(const resp::Request& request);
-  bool may_take();
+  bool has_to_wait(Taken taken);
+  bool may_take() const {
+    return sequencer_.size() < context_.config.limits.inflight_per_client &&
+           unread_bytes() < context_.config.limits.client_output_soft;
+  }
+  void wait_to_take_more();
   void wait(Wait wait);
   void go_on_if_waiting();
   void fail_protocol(const std::string& text);
@@ -97,12 +114,16 @@ class Session final : public net::Stream {
   }
   // Bytes of replies that the client has not read yet, or that wait for their turn.
   std::size_t unread_bytes() const {
-    return output_.unsent() + output_.retained() + sequencer_.held_bytes();
+    return output_.size() + sequencer_.held_bytes();
   }
 
+  void apply_reply_mode(Place& place);
+  void note_several_keys(Place& place);
+  void enforce_output_limit();
   void finish(Place& place);
+  void finish_unusual(Place& place);
   void advance();
-  void pass_on_held(Place& place);
+  void pass_on_held(net::Block* block);
   void note_new_routes();
   bool conflicts(cluster::Slot slot);
   bool uses(const Place& place, cluster::Slot slot);
@@ -131,5 +152,41 @@ class Session final : public net::Stream {
   net::SendQueue output_;
   std::unique_ptr<Input> input_;
 };
+
+[[gnu::always_inline]] inline std::uint32_t Session::open(const command::Command& command, cluster::Slot slot,
+                                   bool several_keys) {
+  context_.stats.by_command[command.index].calls.add();
+  state_.last_command = command.index;
+  Place& place = sequencer_.open();
+  place.begun = context_.now();
+  place.slot = slot;
+  place.command = command.index;
+  if (state_.reply_mode != admin::ReplyMode::on) [[unlikely]] apply_reply_mode(place);
+  if (several_keys) [[unlikely]] note_several_keys(place);
+  return sequencer_.next() - 1;
+}
+
+inline void Session::finish(Place& place) {
+  const backend::Micros total = context_.now() - place.begun;
+  context_.stats.by_command[place.command].usec.add(total);
+  context_.stats.latency.record(total);
+  context_.stats.proxy_latency.record(total - std::min(total, place.backend_us));
+  if (careful_ || place.fan_out != nullptr) [[unlikely]] finish_unusual(place);
+}
+
+inline void Session::reply_usual(std::uint32_t sequence, std::string_view frame) {
+  Place& place = sequencer_.at(sequence);
+  if (place.silent || wait_ != Wait::none) [[unlikely]] return reply(sequence, frame);
+  if (sequence != sequencer_.head()) {
+    sequencer_.hold(place, frame);
+    place.done = true;
+    return;
+  }
+  output_.append(frame);
+  finish(place);
+  sequencer_.pop_head();
+  if (!sequencer_.empty()) advance();
+  mark_dirty();
+}
 
 }  // namespace penstock::session

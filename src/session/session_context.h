@@ -53,7 +53,7 @@ struct SessionContext {
   Activity activity{};
   std::uint32_t period = 0;  // of the activity that is being counted
 
-  backend::Micros now() const { return static_cast<backend::Micros>(reactor.now() / 1000); }
+  backend::Micros now() const { return reactor.now_us(); }
 };
 
 }  // namespace penstock::session

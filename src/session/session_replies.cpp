@@ -14,39 +14,30 @@ constexpr std::size_t kMoveBytes = 2048;
 
 }  // namespace
 
-std::uint32_t Session::open(const command::Command& command, cluster::Slot slot,
-                            bool several_keys) {
-  context_.stats.by_command[command.index].calls.add();
-  state_.last_command = command.index;
-  Place place;
-  place.begun = context_.now();
-  place.slot = slot;
-  place.command = command.index;
-  place.several_keys = several_keys;
-  if (state_.reply_mode != admin::ReplyMode::on) [[unlikely]] {
-    place.silent = true;
-    if (state_.reply_mode == admin::ReplyMode::skip) state_.reply_mode = admin::ReplyMode::on;
-  }
-  if (several_keys) {
-    ++several_keys_;
-    careful_ = true;
-  }
-  return sequencer_.open(place);
-}
-
 // A place for a reply to what is no known command.
 std::uint32_t Session::open_unknown() {
-  Place place;
+  Place& place = sequencer_.open();
   place.begun = context_.now();
   place.command = stats::kCommandsMax - 1;
+  apply_reply_mode(place);
+  return sequencer_.next() - 1;
+}
+
+void Session::note_several_keys(Place& place) {
+  place.several_keys = true;
+  ++several_keys_;
+  careful_ = true;
+}
+
+void Session::apply_reply_mode(Place& place) {
   place.silent = state_.reply_mode != admin::ReplyMode::on;
-  return sequencer_.open(place);
+  if (state_.reply_mode == admin::ReplyMode::skip) state_.reply_mode = admin::ReplyMode::on;
 }
 
 void Session::reply_piece(std::uint32_t sequence, std::string_view piece, bool last) {
   if (closing_ || doomed_) return;
   Place& place = sequencer_.at(sequence);
-  if (!place.begun_reply && !piece.empty() && (piece[0] == '-' || piece[0] == '!')) [[unlikely]] {
+  if (!place.begun_reply && !piece.empty() && (piece[0] == '-' || piece[0] == '!')) {
     context_.stats.count_error(piece);
     context_.stats.by_command[place.command].failed.add();
   }
@@ -58,48 +49,44 @@ void Session::reply_piece(std::uint32_t sequence, std::string_view piece, bool l
       sequencer_.pop_head();
       if (!sequencer_.empty()) advance();
     }
-    mark_dirty();
   } else {
     if (!place.silent) sequencer_.hold(place, piece);
     place.done = last;
   }
-  if (wait_ != Wait::none) [[unlikely]] go_on_if_waiting();
-  if (unread_bytes() > context_.config.limits.client_output) [[unlikely]] {
-    context_.stats.clients_closed_output.add();
-    LOG_LIMITED(warn, "client {}: closed, its unread replies are beyond limits.client_output",
-                state_.id);
-    doom();
-  }
+  mark_dirty();
+  go_on_if_waiting();
 }
 
-void Session::finish(Place& place) {
-  const backend::Micros total = context_.now() - place.begun;
-  context_.stats.by_command[place.command].usec.add(total);
-  context_.stats.latency.record(total);
-  context_.stats.proxy_latency.record(total - std::min(total, place.backend_us));
-  if (place.fan_out != nullptr) [[unlikely]] {
+void Session::finish_unusual(Place& place) {
+  if (place.fan_out != nullptr) {
     context_.fan_outs->put(place.fan_out);
     place.fan_out = nullptr;
   }
-  if (!careful_) [[likely]] return;
   retrying_ -= place.retrying ? 1 : 0;
   several_keys_ -= place.several_keys ? 1 : 0;
   update_careful(sequencer_.head() + 1);
+}
+
+void Session::enforce_output_limit() {
+  if (unread_bytes() <= context_.config.limits.client_output) return;
+  context_.stats.clients_closed_output.add();
+  LOG_LIMITED(warn, "client {}: closed, its unread replies are beyond limits.client_output",
+              state_.id);
+  doomed_ = true;
 }
 
 // Passes on what was held for the places whose turn it is now.
 void Session::advance() {
   while (!sequencer_.empty()) {
     Place& place = sequencer_.at(sequencer_.head());
-    if (place.held != nullptr) pass_on_held(place);
+    if (place.held != nullptr) pass_on_held(sequencer_.take_held(place));
     if (!place.done) return;
     finish(place);
     sequencer_.pop_head();
   }
 }
 
-void Session::pass_on_held(Place& place) {
-  net::Block* block = sequencer_.take_held(place);
+void Session::pass_on_held(net::Block* block) {
   while (block != nullptr) {
     net::Block* const next = block->next;
     block->next = nullptr;

@@ -134,6 +134,7 @@ void SessionTable::end_turn() {
   for (Session* session : dirty) session->flush();
   dirty.clear();
   if (context.dirty.empty()) context.dirty.swap(dirty);  // keeps the memory
+  parts_->services.stats.flush();
 }
 
 void SessionTable::tick() {
@@ -229,28 +230,34 @@ void SessionTable::close_all() {
 bool SessionTable::is_closed() { return clients() == 0 && parts_->pipes.is_closed(); }
 
 void SessionTable::on_reply(const backend::ReplyToken& token, std::string_view frame,
-                            backend::Pipe& from, const backend::TakenRequest& request) {
+                            const backend::RequestTimes& times, backend::Pipe& from) {
   Session* session = parts_->sessions.find(token);
   if (session == nullptr) return;
-  const backend::Micros took = parts_->context.now() - request.times.queued;
+  const backend::Micros took = parts_->context.now() - times.queued;
   parts_->services.stats.backend_latency.record(took);
   session->sequencer().at(token.sequence).backend_us = took;
-  if (frame[0] == '-' && parts_->redirector.absorb(*session, token, frame, from, request)) return;
-  if (token.part == backend::ReplyToken::kWhole) [[likely]] {
+  if (frame[0] != '-' && token.part == backend::ReplyToken::kWhole) [[likely]] {
+    return session->reply_usual(token.sequence, frame);
+  }
+  if (frame[0] == '-' &&
+      parts_->redirector.absorb(*session, token, frame, from, {from.answered(), times})) {
+    return;
+  }
+  if (token.part == backend::ReplyToken::kWhole) {
     session->reply(token.sequence, frame);
   } else {
-    parts_->redirector.part_reply(*session, token, frame, true, net::to_string(from.node()));
+    parts_->redirector.part_reply(*session, token, frame, true, from);
   }
 }
 
 void SessionTable::on_reply_piece(const backend::ReplyToken& token, std::string_view piece,
-                                  bool last, backend::Pipe& from, const backend::TakenRequest&) {
+                                  bool last, backend::Pipe& from) {
   Session* session = parts_->sessions.find(token);
   if (session == nullptr) return;
   if (token.part == backend::ReplyToken::kWhole) {
     session->reply_piece(token.sequence, piece, last);
   } else {
-    parts_->redirector.part_reply(*session, token, piece, last, net::to_string(from.node()));
+    parts_->redirector.part_reply(*session, token, piece, last, from);
   }
 }
 

@@ -20,7 +20,7 @@ void SimulatedReactor::attach(Stream& stream) {
     const bool known = error == 0 ? stream.ended_ : stream.broken_;
     stream.ended_ = true;
     stream.broken_ = stream.broken_ || error != 0;
-    now_ = world_.now();
+    set_now(world_.now());
     if (!known) stream.on_end(error);
   };
 }
@@ -30,7 +30,7 @@ void SimulatedReactor::deliver_kept(Stream& stream, int fd) {
   std::string bytes;
   bytes.swap(kept_[fd]);
   if (bytes.empty()) return;
-  now_ = world_.now();
+  set_now(world_.now());
   // In a block of its exact size, so that a sanitizer sees a read of one byte too many.
   const std::unique_ptr<char[]> exact(new char[bytes.size()]);
   std::memcpy(exact.get(), bytes.data(), bytes.size());
@@ -65,7 +65,7 @@ std::size_t SimulatedReactor::send(Stream& stream, std::span<const iovec> bytes)
     CHECK(now_there == all);
     wires_[fd]->send_to_peer(std::string_view(all).substr(0, taken));
     stream.sending_ = false;
-    now_ = world_.now();
+    set_now(world_.now());
     if (!stream.broken_) stream.on_sent(taken);
   });
   return kInFlight;
@@ -82,7 +82,7 @@ void SimulatedReactor::close(Stream& stream) {
     stream.fd_ = -1;
     stream.closing_ = stream.ended_ = stream.broken_ = false;
     stream.sending_ = stream.connecting_ = stream.receiving_ = false;
-    now_ = world_.now();
+    set_now(world_.now());
     stream.on_closed();
   });
 }

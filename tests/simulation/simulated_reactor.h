@@ -22,7 +22,7 @@ class SimulatedReactor final : public Reactor {
   using Dial = std::function<std::shared_ptr<Wire>(const Address&)>;
 
   SimulatedReactor(simulation::World& world, Dial dial) : world_(world), dial_(std::move(dial)) {
-    now_ = world.now();
+    set_now(world.now());
   }
 
   std::string_view name() const override { return "simulated"; }
@@ -76,7 +76,7 @@ class SimulatedReactor final : public Reactor {
       while (world_.chance(60) && world_.step(world_.now() + 20 * simulation::kMicrosecond)) {
       }
     }
-    now_ = world_.now();
+    set_now(world_.now());
   }
 
  private:

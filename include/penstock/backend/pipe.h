@@ -67,7 +67,11 @@ class Pipe final : public net::Stream {
   resp::Protocol protocol() const { return protocol_; }
 
   // Takes a request; its bytes are copied. Connects when there is no connection.
-  void append(const ReplyToken& token, std::string_view frame, const RequestTimes& times);
+  [[gnu::always_inline]] void append(const ReplyToken& token, std::string_view frame,
+                                     const RequestTimes& times) {
+    queue_.append_whole(frame);
+    push(token, frame.size(), times);
+  }
   // Takes a request with the block that holds it, and nothing else.
   void append(const ReplyToken& token, net::Block* frame, const RequestTimes& times);
   // Room for a request of `size` bytes, to be written in place and then appended with commit().
@@ -75,14 +79,17 @@ class Pipe final : public net::Stream {
   void commit(const ReplyToken& token, std::size_t size, const RequestTimes& times);
 
   // False when so much waits already that the caller must stop reading its client.
-  bool has_room() const {
-    return queue_.unsent() + queue_.retained() < context_.limits.queue_bytes;
-  }
+  bool has_room() const { return queue_.size() < context_.limits.queue_bytes; }
+  // True when it is connected and has room: the usual state of affairs.
+  bool takes_more() const { return state_ == State::ready && has_room(); }
   // True when the node could not be reached for longer than a request may wait: fail at once.
   bool is_unreachable() const;
   bool is_ready() const { return state_ == State::ready; }
   // Why there is no connection, in a few words.
   const std::string& trouble() const { return trouble_; }
+
+  // While the sink is told of a reply: the bytes of the request that it answers.
+  std::string_view answered() const { return queue_.front(requests_.front().bytes); }
 
   void flush();
   // Looks after time-outs and reconnects; about every ten milliseconds.
@@ -98,7 +105,7 @@ class Pipe final : public net::Stream {
   bool is_shut_down() const { return retiring_ && !is_open(); }
 
   std::size_t in_flight() const { return requests_.size(); }
-  std::size_t queued_bytes() const { return queue_.unsent() + queue_.retained(); }
+  std::size_t queued_bytes() const { return queue_.size(); }
   const PipeStats& stats() const { return stats_; }
 
  private:
@@ -131,8 +138,8 @@ class Pipe final : public net::Stream {
   void become_ready();
   void disconnect(std::string why);
   void back_off();
-  void mark_dirty();
 
+  void take_short_replies(std::string_view& bytes);
   void take_replies(std::string_view bytes);
   bool take_torn(std::string_view& bytes);
   bool pass_on_settled(std::string_view bytes);
@@ -140,9 +147,17 @@ class Pipe final : public net::Stream {
   bool deliver(std::string_view frame);
   bool deliver_piece(std::string_view piece, bool last);
   bool answer_handshake(std::string_view frame);
-  bool front_was_sent();
-  TakenRequest front_request();
-  void finish_front();
+  bool refuse_reply_to_nothing();
+  // A reply to a request that was not sent is an attack or a broken node.
+  bool front_was_sent() const {
+    return !requests_.empty() && queue_.retained() >= requests_.front().bytes;
+  }
+  void finish_front() {
+    queue_.retire(requests_.front().bytes);
+    requests_.pop_front();
+    --context_.outstanding;
+    if (expired_ > 0) [[unlikely]] --expired_;
+  }
 
   void sort_out_requests();
   std::vector<LeftOver> take_all_requests();
@@ -151,8 +166,23 @@ class Pipe final : public net::Stream {
   bool is_open() const {
     return state_ != State::idle && state_ != State::resolving && state_ != State::backing_off;
   }
-  void push(const ReplyToken& token, std::size_t size, const RequestTimes& times);
-  Micros now() const { return static_cast<Micros>(context_.reactor.now() / 1000); }
+  [[gnu::always_inline]] void push(const ReplyToken& token, std::size_t size,
+                                   const RequestTimes& times) {
+    Entry& entry = requests_.emplace_back();
+    entry.token = token;
+    entry.bytes = static_cast<std::uint32_t>(size);
+    entry.times = times;
+    entry.expired = false;
+    ++context_.outstanding;
+    ++stats_.requests;
+    mark_dirty();
+  }
+  void mark_dirty() {
+    if (dirty_) [[likely]] return;
+    dirty_ = true;
+    context_.dirty.push_back(this);
+  }
+  Micros now() const { return context_.reactor.now_us(); }
 
   PipeContext& context_;
   const net::HostPort node_;

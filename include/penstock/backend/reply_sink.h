@@ -41,12 +41,12 @@ class ReplySink {
  public:
   virtual ~ReplySink() = default;
 
-  // One whole reply. `request` is what it answers.
-  virtual void on_reply(const ReplyToken& token, std::string_view frame, Pipe& from,
-                        const TakenRequest& request) = 0;
+  // One whole reply. What it answers: from.answered(). Must not append to the pipe it came from.
+  virtual void on_reply(const ReplyToken& token, std::string_view frame,
+                        const RequestTimes& times, Pipe& from) = 0;
   // A piece of a large reply, in order; after the last piece the request is answered.
   virtual void on_reply_piece(const ReplyToken& token, std::string_view piece, bool last,
-                              Pipe& from, const TakenRequest& request) = 0;
+                              Pipe& from) = 0;
   virtual void on_lost(const ReplyToken& token, Lost why, Pipe& from,
                        const TakenRequest& request) = 0;
 };

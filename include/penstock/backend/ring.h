@@ -15,10 +15,12 @@ class Ring {
   std::size_t size() const { return size_; }
   T& operator[](std::size_t index) { return items_[(head_ + index) & (capacity_ - 1)]; }
   T& front() { return items_[head_]; }
+  const T& front() const { return items_[head_]; }
 
-  void push_back(const T& item) {
+  // A new item at the back, to be filled.
+  [[gnu::always_inline]] T& emplace_back() {
     if (size_ == capacity_) [[unlikely]] grow();
-    items_[(head_ + size_++) & (capacity_ - 1)] = item;
+    return items_[(head_ + size_++) & (capacity_ - 1)];
   }
   void pop_front() {
     head_ = (head_ + 1) & (capacity_ - 1);

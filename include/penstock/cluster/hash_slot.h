@@ -26,6 +26,6 @@ inline std::string_view hash_tag(std::string_view key) {
   return {tag, static_cast<std::size_t>(static_cast<const char*>(close) - tag)};
 }
 
-inline Slot hash_slot(std::string_view key) { return crc16(hash_tag(key)) & (kSlots - 1); }
+Slot hash_slot(std::string_view key);
 
 }  // namespace penstock::cluster

@@ -99,6 +99,8 @@ struct Command {
   std::array<KeySpec, 3> key_specs = {};
   std::uint8_t key_spec_count = 0;
   std::uint16_t first_subcommand = 0, subcommand_count = 0;
+  // The argument with the one key of a command that is simply sent to its owner; 0: look closer.
+  std::uint8_t straight_key = 0;
 
   std::span<const KeySpec> keys() const { return {key_specs.data(), key_spec_count}; }
   bool has(Flag flag) const { return (flags & flag) != 0; }

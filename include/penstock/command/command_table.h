@@ -20,7 +20,11 @@ class CommandTable {
   explicit CommandTable(std::span<const Command> commands);
 
   // A top-level command by its name, or null.
-  const Command* find(std::string_view name) const;
+  const Command* find(std::string_view name) const { return find(name, word_of(name)); }
+  // The same for a name that lies in a request's frame, which has eight bytes before it.
+  const Command* find_in_frame(std::string_view name) const {
+    return find(name, word_in_frame(name));
+  }
   // A subcommand of a container, or null.
   const Command* find_subcommand(const Command& container, std::string_view name) const;
   // A command by its full name, "get" or "config|get", or null.
@@ -33,53 +37,53 @@ class CommandTable {
   }
 
  private:
-  // A name as two words that cover it (and overlap when it is shorter than 16 bytes).
-  struct Words {
-    std::uint64_t front, back;
-  };
+  // One place of a perfect hash. A name of up to eight bytes is one word. A longer one is mixed
+  // into one from its first and last eight bytes, and compared when it was found.
   struct Entry {
-    Words name, letters;  // letters: 0x20 exactly where the name has a letter
+    std::uint64_t word = 0, letters = 0;  // letters: 0x20 exactly where the word has a letter
+    std::size_t length = SIZE_MAX;        // of no name where there is none
     const Command* command = nullptr;
   };
   static constexpr std::uint64_t kFold = 0x2020202020202020;  // lower case, for letters
 
-  static Words words_of(std::string_view name);
-  std::size_t place_of(const Words& words, std::size_t length) const {
-    const std::uint64_t mixed =
-        (words.front | kFold) * 0x9e3779b97f4a7c15 + ((words.back | kFold) ^ length) * seed_;
-    return mixed >> shift_;
+  static std::uint64_t word_in_frame(std::string_view name);
+  static std::uint64_t word_of(std::string_view name);
+  static std::uint64_t mixed_word(std::string_view name);
+  const Command* find(std::string_view name, std::uint64_t word) const;
+  static const Command* confirm(std::string_view name, const Command& found);
+
+  std::size_t place_of(std::uint64_t word, std::size_t length) const {
+    return (((word | kFold) + length) * seed_) >> shift_;
   }
   void link_subcommands();
   bool build_index();
 
   std::vector<Command> commands_;
-  std::vector<Entry> entries_;  // a perfect hash: every name is in its own place
+  std::vector<Entry> entries_;  // every name is in its own place
   std::uint64_t seed_ = 0;
   int shift_ = 64;
 };
 
-inline CommandTable::Words CommandTable::words_of(std::string_view name) {
-  const char* p = name.data();
-  const std::size_t n = name.size();
-  if (n >= 8) {
-    Words words;
-    std::memcpy(&words.front, p, 8);
-    std::memcpy(&words.back, p + n - 8, 8);
-    return words;
-  }
+// One load that ends where the name ends; what is before a short name is shifted out.
+inline std::uint64_t CommandTable::word_in_frame(std::string_view name) {
+  if (name.size() > 8 || name.empty()) [[unlikely]] return mixed_word(name);
+  std::uint64_t word;
+  std::memcpy(&word, name.data() + name.size() - 8, 8);
+  return word >> (64 - 8 * name.size());
+}
+
+inline std::uint64_t CommandTable::word_of(std::string_view name) {
+  if (name.size() > 8 || name.empty()) return mixed_word(name);
   std::uint64_t word = 0;
-  if (n >= 4) {
-    std::uint32_t front = 0, back = 0;
-    std::memcpy(&front, p, 4);
-    std::memcpy(&back, p + n - 4, 4);
-    word = front | static_cast<std::uint64_t>(back) << 32;
-  } else if (n > 0) {
-    const auto at = [p](std::size_t i) {
-      return static_cast<std::uint64_t>(static_cast<unsigned char>(p[i]));
-    };
-    word = at(0) | at(n / 2) << 8 | at(n - 1) << 16;
-  }
-  return {word, word};
+  std::memcpy(&word, name.data(), name.size());
+  return word;
+}
+
+inline const Command* CommandTable::find(std::string_view name, std::uint64_t word) const {
+  const Entry& entry = entries_[place_of(word, name.size())];
+  const bool same = ((word ^ entry.word) & ~entry.letters) == 0 && entry.length == name.size();
+  if (!same) [[unlikely]] return nullptr;
+  return name.size() <= 8 ? entry.command : confirm(name, *entry.command);
 }
 
 }  // namespace penstock::command

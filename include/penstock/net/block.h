@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -38,8 +39,28 @@ class BlockPool {
   ~BlockPool() { trim(0); }
 
   // A block of at least `capacity` bytes (under 4 GiB), empty, with no next.
-  Block* get(std::size_t capacity);
-  void put(Block* block);
+  Block* get(std::size_t capacity) {
+    const std::size_t total = capacity + sizeof(Block);
+    if (total <= kLargest + sizeof(Block)) [[likely]] {
+      const std::uint8_t size_class = class_of(total);
+      if (Block* block = free_[size_class]) [[likely]] {
+        free_[size_class] = block->next;
+        cached_ -= total_of(block);
+        return start(block);
+      }
+    }
+    return start(allocate(total));
+  }
+  void put(Block* block) {
+    const std::size_t total = total_of(block);
+    used_.subtract(total);
+    if (block->size_class == kUnpooled || cached_ + total > cached_max_) [[unlikely]] {
+      return release(block);
+    }
+    cached_ += total;
+    block->next = free_[block->size_class];
+    free_[block->size_class] = block;
+  }
   void put_chain(Block* block);
 
   // The same data in a block of at least `capacity` bytes; `block` is given back.
@@ -55,8 +76,21 @@ class BlockPool {
   static constexpr std::uint8_t kClasses = 10;  // 128 bytes .. 64 KiB, header included
   static constexpr std::uint8_t kUnpooled = 255;
 
-  static std::uint8_t class_of(std::size_t total);
-  Block* allocate(std::size_t total, std::uint8_t size_class);
+  static constexpr int kSmallestLog2 = 7;
+
+  static std::size_t total_of(const Block* block) { return sizeof(Block) + block->capacity; }
+  static std::uint8_t class_of(std::size_t total) {
+    const int log2 = static_cast<int>(std::bit_width(total - 1));
+    return static_cast<std::uint8_t>(log2 <= kSmallestLog2 ? 0 : log2 - kSmallestLog2);
+  }
+  Block* start(Block* block) {
+    block->next = nullptr;
+    block->begin = block->end = 0;
+    used_.add(total_of(block));
+    return block;
+  }
+  static Block* allocate(std::size_t total);
+  static void release(Block* block);
 
   std::array<Block*, kClasses> free_{};
   std::size_t cached_ = 0;

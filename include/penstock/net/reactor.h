@@ -143,13 +143,22 @@ class Reactor {
   // One turn: waits until there is an event, the deadline or a wake(), then calls the handlers.
   virtual void turn(const Wait& wait) = 0;
 
-  // The time when the last wait ended.
+  // The time when the last wait ended; and in microseconds, modulo 2^32.
   Nanos now() const { return now_; }
+  std::uint32_t now_us() const { return now_us_; }
   const ReactorStats& stats() const { return stats_; }
 
  protected:
-  Nanos now_ = monotonic_now();
+  void set_now(Nanos now) {
+    now_ = now;
+    now_us_ = static_cast<std::uint32_t>(now / 1000);
+  }
+
   ReactorStats stats_;
+
+ private:
+  Nanos now_ = monotonic_now();
+  std::uint32_t now_us_ = static_cast<std::uint32_t>(now_ / 1000);
 };
 
 enum class Engine : std::uint8_t { io_uring, epoll };

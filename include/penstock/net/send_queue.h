@@ -23,7 +23,11 @@ class SendQueue {
   ~SendQueue() { clear(); }
 
   // Copies bytes to the end; large ones may be split over blocks.
-  void append(std::string_view bytes);
+  void append(std::string_view bytes) {
+    if (tail_ == nullptr || tail_->room() < bytes.size()) [[unlikely]] return append_split(bytes);
+    std::memcpy(tail_->data() + tail_->end, bytes.data(), bytes.size());
+    commit(bytes.size());
+  }
   // Copies bytes to the end in one piece, so that front() can give them back in one piece.
   void append_whole(std::string_view bytes);
   // Room for `size` bytes in one piece at the end; commit() makes what was written there part of
@@ -33,7 +37,8 @@ class SendQueue {
   // Takes over a block (or a chain) and its bytes.
   void adopt(Block* block);
 
-  bool empty() const { return retained_ + unsent_ == 0; }
+  bool empty() const { return size() == 0; }
+  std::size_t size() const { return retained_ + unsent_; }
   std::size_t unsent() const { return unsent_; }
   std::size_t retained() const { return retained_; }  // sent, not retired
 
@@ -46,10 +51,21 @@ class SendQueue {
   // The first `size` bytes of the queue, whole: they were appended by one append_whole().
   std::string_view front(std::size_t size) const;
   // Drops the first `count` bytes of the queue; all of them were sent.
-  void retire(std::size_t count);
+  void retire(std::size_t count) {
+    if (count >= head_left()) [[unlikely]] return retire_blocks(count);
+    retained_ -= count;
+    head_->begin += static_cast<std::uint32_t>(count);
+  }
   void clear();
 
  private:
+  std::size_t head_left() const {
+    const std::size_t here = head_ == nullptr ? 0 : head_->end - head_->begin;
+    return here < retained_ ? here : retained_;
+  }
+  std::string_view front_beyond(std::size_t size) const;
+  void append_split(std::string_view bytes);
+  void retire_blocks(std::size_t count);
   void add_block(std::size_t at_least);
   void release_head();
 
@@ -70,6 +86,11 @@ inline char* SendQueue::reserve(std::size_t size) {
 inline void SendQueue::commit(std::size_t size) {
   tail_->end += static_cast<std::uint32_t>(size);
   unsent_ += size;
+}
+
+inline std::string_view SendQueue::front(std::size_t size) const {
+  if (head_->end - head_->begin < size) [[unlikely]] return front_beyond(size);
+  return {head_->data() + head_->begin, size};
 }
 
 inline void SendQueue::append_whole(std::string_view bytes) {

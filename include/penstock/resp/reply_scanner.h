@@ -16,13 +16,7 @@ class ReplyScanner {
  public:
   // Scans on in the frame that starts at bytes[0]. When incomplete, call again with the same frame
   // grown, or, after release(), with what followed the released part.
-  ScanStatus scan(std::string_view bytes) {
-    if (left_ == 1 && position_ == 0) {
-      const ScanStatus status = scan_short(bytes);
-      if (status == ScanStatus::complete) return status;
-    }
-    return scan_on(bytes);
-  }
+  ScanStatus scan(std::string_view bytes);
 
   // After `complete`: bytes of the frame from where scan() started.
   std::size_t frame_size() const { return position_; }
@@ -42,8 +36,6 @@ class ReplyScanner {
   }
 
  private:
-  ScanStatus scan_short(std::string_view bytes);
-  ScanStatus scan_on(std::string_view bytes);
   ScanStatus scan_element(const char*& p, const char* end);
   static ScanStatus skip_line(const char*& p, const char* end);
 
@@ -51,30 +43,21 @@ class ReplyScanner {
   std::uint64_t left_ = 1;    // elements still to come, the frame itself included
 };
 
-// A short bulk, a status or a null whole in the buffer: nearly every reply.
-inline ScanStatus ReplyScanner::scan_short(std::string_view bytes) {
-  if (bytes.size() < 5) return ScanStatus::incomplete;
+// The size of a short reply that is whole in the buffer: a bulk of under a hundred bytes, an OK or a
+// null bulk, which is what nearly every reply is. 0: look closer, with a scanner.
+inline std::size_t short_reply_size(std::string_view bytes) {
+  if (bytes.size() < 5) return 0;
   const char* p = bytes.data();
-  if (p[0] == '+') {
-    if (bytes.substr(0, 5) != "+OK\r\n") return ScanStatus::incomplete;
-    position_ = 5;
-    left_ = 0;
-    return ScanStatus::complete;
+  if (*p == '$' && bytes.size() >= 8) {
+    unsigned length = 0;
+    if (!read_short_bulk_line(p, length)) {
+      return bytes.starts_with("$-1\r\n") ? 5 : 0;
+    }
+    const std::size_t size = static_cast<std::size_t>(p - bytes.data()) + length + 2;
+    if (size > bytes.size() || !is_line_end(p + length)) return 0;
+    return size;
   }
-  if (p[0] != '$') return ScanStatus::incomplete;
-  std::size_t length = static_cast<unsigned char>(p[1]) - static_cast<std::size_t>('0');
-  if (length > 9) return ScanStatus::incomplete;
-  std::size_t at = 2;
-  for (; at < 5 && p[at] != '\r'; ++at) {
-    const std::size_t digit = static_cast<unsigned char>(p[at]) - static_cast<std::size_t>('0');
-    if (digit > 9) return ScanStatus::incomplete;
-    length = length * 10 + digit;
-  }
-  if (at == 5 || at + 4 + length > bytes.size()) return ScanStatus::incomplete;
-  if (p[at + 1] != '\n' || p[at + 2 + length] != '\r') return ScanStatus::incomplete;
-  position_ = at + 4 + length;
-  left_ = 0;
-  return ScanStatus::complete;
+  return bytes.starts_with("+OK\r\n") ? 5 : 0;
 }
 
 }  // namespace penstock::resp

@@ -52,10 +52,10 @@ class SessionTable final : public backend::ReplySink, public admin::WorkerView {
   // True when no client and no pipe is left open.
   bool is_closed();
 
-  void on_reply(const backend::ReplyToken& token, std::string_view frame, backend::Pipe& from,
-                const backend::TakenRequest& request) override;
+  void on_reply(const backend::ReplyToken& token, std::string_view frame,
+                const backend::RequestTimes& times, backend::Pipe& from) override;
   void on_reply_piece(const backend::ReplyToken& token, std::string_view piece, bool last,
-                      backend::Pipe& from, const backend::TakenRequest& request) override;
+                      backend::Pipe& from) override;
   void on_lost(const backend::ReplyToken& token, backend::Lost why, backend::Pipe& from,
                const backend::TakenRequest& request) override;
 

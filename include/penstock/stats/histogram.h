@@ -1,5 +1,6 @@
 // A latency histogram in microseconds: 16 linear steps in each power of two, so 6 % resolution.
 // One writing thread, any number of reading ones; readers merge several into a HistogramTotals.
+// Equal values that follow each other, as all of one batch are, are counted first and stored once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +17,18 @@ inline constexpr std::size_t kHistogramBuckets = 16 + 28 * 16;  // 0 us .. 2^32 
 
 class Histogram {
  public:
-  void record(std::uint32_t us) { counts_[bucket_of(us)].add(); }
+  void record(std::uint32_t us) {
+    if (us != last_) {
+      flush();
+      last_ = us;
+    }
+    ++run_;
+  }
+  // Makes what was recorded visible; at the end of a batch.
+  void flush() {
+    if (run_ > 0) counts_[bucket_of(last_)].add(run_);
+    run_ = 0;
+  }
   std::uint64_t count_at(std::size_t bucket) const { return counts_[bucket].get(); }
 
   static std::size_t bucket_of(std::uint32_t us) {
@@ -28,6 +40,8 @@ class Histogram {
   static std::uint64_t upper_bound(std::size_t bucket);
 
  private:
+  std::uint32_t last_ = 0;
+  std::uint32_t run_ = 0;
   std::array<Counter, kHistogramBuckets> counts_{};
 };
 

@@ -45,6 +45,13 @@ struct WorkerStats {
   Histogram turn_time;  // from the end of one wait to the beginning of the next
   Counter buffer_bytes, buffer_bytes_cached;
 
+  // Makes what the histograms have recorded visible; at the end of a turn.
+  void flush() {
+    latency.flush();
+    backend_latency.flush();
+    proxy_latency.flush();
+    turn_time.flush();
+  }
   void count_error(std::string_view frame);
 };
 

@@ -25,8 +25,12 @@ std::string upper(std::string_view text) {
   return out;
 }
 
+// Looks the name up both ways: alone in a buffer of its size, and at the end of a frame.
 const Command* find_exact(std::string_view name) {
-  return table().find(ExactBuffer(name).view());
+  const Command* alone = table().find(ExactBuffer(name).view());
+  const ExactBuffer frame("*1\r\n$1\r\n" + std::string(name));
+  CHECK(table().find_in_frame(frame.view().substr(8)) == alone);
+  return alone;
 }
 
 }  // namespace

@@ -22,8 +22,9 @@ std::string take(ReplySequencer& sequencer, net::BlockPool& pool, Place& place) 
 TEST_CASE("a reply that arrives early waits for its turn") {
   net::BlockPool pool;
   ReplySequencer sequencer(pool);
-  const std::uint32_t first = sequencer.open({});
-  const std::uint32_t second = sequencer.open({});
+  sequencer.open();
+  sequencer.open();
+  const std::uint32_t first = sequencer.head(), second = first + 1;
   sequencer.hold(sequencer.at(second), "early ");
   sequencer.hold(sequencer.at(second), std::string(5000, 'x'));
   CHECK(sequencer.held_bytes() == 5006);
@@ -38,9 +39,7 @@ TEST_CASE("the window grows with what is in flight and is given back when nothin
   ReplySequencer sequencer(pool);
   for (int round = 0; round < 3; ++round) {
     for (cluster::Slot i = 0; i < 1000; ++i) {
-      Place place;
-      place.slot = i;
-      sequencer.open(place);
+      sequencer.open().slot = i;
       if (i % 3 == 0) sequencer.pop_head();
     }
     cluster::Slot expected = 334;
@@ -56,7 +55,8 @@ TEST_CASE("the window grows with what is in flight and is given back when nothin
 TEST_CASE("a sequence number is known only while it is in flight") {
   net::BlockPool pool;
   ReplySequencer sequencer(pool);
-  const std::uint32_t first = sequencer.open({});
+  const std::uint32_t first = sequencer.next();
+  sequencer.open();
   CHECK(sequencer.contains(first));
   CHECK_FALSE(sequencer.contains(first + 1));
   sequencer.pop_head();
@@ -67,7 +67,7 @@ TEST_CASE("what is held is given back when the session ends") {
   net::BlockPool pool;
   {
     ReplySequencer sequencer(pool);
-    for (int i = 0; i < 40; ++i) sequencer.hold(sequencer.at(sequencer.open({})), "held");
+    for (int i = 0; i < 40; ++i) sequencer.hold(sequencer.open(), "held");
   }
   CHECK(pool.bytes_used() == 0);
 }
