@@ -63,7 +63,7 @@ void set_info(LocalCall& call, const AdminContext&) {
   const std::string_view option = call.request[2];
   const bool name = equals_ignoring_case(option, "lib-name");
   if (!name && !equals_ignoring_case(option, "lib-ver")) {
-    return call.reply.error(fmt::format("ERR Unrecognized option '{}'", option));
+    return call.reply.error(fmt::format("ERR Unrecognized option '{}'", resp::shown(option)));
   }
   if (!is_printable_name(call.request[3])) {
     return call.reply.error(
@@ -106,13 +106,6 @@ std::string join(const std::vector<std::string>& parts) {
   return out;
 }
 
-bool parse_id(std::string_view text, std::uint64_t& id) {
-  std::int64_t value = 0;
-  if (!resp::parse_integer(text, value) || value <= 0) return false;
-  id = static_cast<std::uint64_t>(value);
-  return true;
-}
-
 // "normal" is the only kind of client there is.
 bool known_type(std::string_view type, bool& matches) {
   matches = equals_ignoring_case(type, "normal");
@@ -124,14 +117,14 @@ bool known_type(std::string_view type, bool& matches) {
 void list(LocalCall& call, const AdminContext& context) {
   const resp::Request& request = call.request;
   bool all = true;
-  std::vector<std::uint64_t> ids;
+  std::vector<std::int64_t> ids;
   if (request.size() == 4 && equals_ignoring_case(request[2], "type")) {
     if (!known_type(request[3], all)) {
-      return call.reply.error(fmt::format("ERR Unknown client type '{}'", request[3]));
+      return call.reply.error(fmt::format("ERR Unknown client type '{}'", resp::shown(request[3])));
     }
   } else if (request.size() > 3 && equals_ignoring_case(request[2], "id")) {
     for (std::size_t i = 3; i < request.size(); ++i) {
-      if (!parse_id(request[i], ids.emplace_back())) {
+      if (!resp::parse_integer(request[i], ids.emplace_back())) {
         return call.reply.error("ERR Invalid client ID");
       }
     }
@@ -144,7 +137,7 @@ void list(LocalCall& call, const AdminContext& context) {
       [all, ids, &commands](WorkerView& worker) {
         std::string lines;
         worker.for_each_client([&](const ClientFacts& facts) {
-          const bool named = std::find(ids.begin(), ids.end(), facts.state.id) != ids.end();
+          const bool named = std::count(ids.begin(), ids.end(), static_cast<std::int64_t>(facts.state.id)) > 0;
           if (all && (ids.empty() || named)) lines += describe(facts, commands) + "\n";
         });
         return lines;
@@ -175,23 +168,25 @@ struct KillFilter {
 
 // Reads the filters of the new form; an error text, or none.
 std::string read_filter(const resp::Request& request, KillFilter& filter) {
-  if (request.size() % 2 != 0) return "ERR syntax error";
-  for (std::size_t i = 2; i + 1 < request.size(); i += 2) {
+  for (std::size_t i = 2; i < request.size(); i += 2) {
+    if (i + 1 == request.size()) return "ERR syntax error";
     const std::string_view name = request[i], value = request[i + 1];
     if (equals_ignoring_case(name, "id")) {
-      std::uint64_t id = 0;
-      if (!parse_id(value, id)) return "ERR client-id should be greater than 0";
-      filter.id = id;
+      std::int64_t id = 0;
+      if (!resp::parse_integer(value, id) || id < 1) {
+        return "ERR client-id should be greater than 0";
+      }
+      filter.id = static_cast<std::uint64_t>(id);
     } else if (equals_ignoring_case(name, "type")) {
       if (!known_type(value, filter.type_matches)) {
-        return fmt::format("ERR Unknown client type '{}'", value);
+        return fmt::format("ERR Unknown client type '{}'", resp::shown(value));
       }
     } else if (equals_ignoring_case(name, "addr")) {
       filter.address = value;
     } else if (equals_ignoring_case(name, "laddr")) {
       filter.local_address = value;
     } else if (equals_ignoring_case(name, "user")) {
-      if (value != "default") return fmt::format("ERR No such user '{}'", value);
+      if (value != "default") return fmt::format("ERR No such user '{}'", resp::shown(value));
       filter.user = value;
     } else if (equals_ignoring_case(name, "skipme")) {
       const bool yes = equals_ignoring_case(value, "yes");
@@ -259,7 +254,7 @@ void help(LocalCall& call, const AdminContext&) {
               "REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
               "SETINFO <option> <value>", "    Set LIB-NAME or LIB-VER.",
               "SETNAME <name>", "    Assign the name <name> to the current connection.",
-              "HELP", "    Print this help."});
+              "HELP", "    Prints this help."});
 }
 
 constexpr NamedHandler kHandlers[] = {

@@ -31,7 +31,7 @@ void slots(LocalCall& call, const AdminContext& context) {
   call.reply.bulk(address.host);
   call.reply.integer(address.port);
   call.reply.bulk(context.server.run_id);
-  call.reply.array(0);
+  call.reply.map(0);
 }
 
 void shards(LocalCall& call, const AdminContext& context) {
@@ -94,7 +94,7 @@ void key_slot(LocalCall& call, const AdminContext&) {
 // CLUSTER REPLICAS and COUNT-FAILURE-REPORTS take a node's id; there is one.
 bool knows_node(LocalCall& call, const AdminContext& context) {
   if (call.request[2] == context.server.run_id) return true;
-  call.reply.error(fmt::format("ERR Unknown node {}", call.request[2]));
+  call.reply.error(fmt::format("ERR Unknown node {}", resp::shown(call.request[2])));
   return false;
 }
 
@@ -121,7 +121,7 @@ void help(LocalCall& call, const AdminContext&) {
               "REPLICAS <node-id>", "    Return an empty list.",
               "SLOTS", "    Return the one range of slots.",
               "SHARDS", "    Return the one shard.",
-              "HELP", "    Print this help."});
+              "HELP", "    Prints this help."});
 }
 
 constexpr NamedHandler kHandlers[] = {

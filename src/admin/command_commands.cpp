@@ -174,7 +174,7 @@ void info(LocalCall& call, const AdminContext& context) {
   for (std::size_t i = 2; i < call.request.size(); ++i) {
     const Command* found = find_served(context, call.request[i]);
     if (found == nullptr) {
-      call.reply.null_array();
+      call.reply.null();
     } else {
       reply_info(call.reply, context.commands, *found);
     }
@@ -206,10 +206,13 @@ std::string filter_list(const resp::Request& request, std::vector<const Command*
 }
 
 void list(LocalCall& call, const AdminContext& context) {
-  std::vector<const Command*> served = served_top_level(context.commands);
+  std::vector<const Command*> served;
+  for (const Command& each : context.commands.all()) {
+    if (is_served(context.commands, each)) served.push_back(&each);
+  }
   const std::string error = filter_list(call.request, served);
   if (!error.empty()) return call.reply.error(error);
-  call.reply.set(served.size());
+  call.reply.array(served.size());
   for (const Command* each : served) call.reply.bulk(each->name);
 }
 
@@ -276,6 +279,14 @@ void docs(LocalCall& call, const AdminContext& context) {
   for (const Command* each : wanted) reply_docs(call.reply, context.commands, *each);
 }
 
+// What a specification marks as not_key is hashed like a key, but is none (a shard channel).
+bool has_keys(const Command& command) {
+  const auto specs = command.keys();
+  return std::any_of(specs.begin(), specs.end(), [](const KeySpec& spec) {
+    return spec.flags.find("not_key") == std::string_view::npos;
+  });
+}
+
 void get_keys(LocalCall& call, const AdminContext& context, bool with_flags) {
   // The command to look at is the rest of this one; its arguments are views into the same frame.
   std::vector<resp::Argument> arguments;
@@ -290,24 +301,21 @@ void get_keys(LocalCall& call, const AdminContext& context, bool with_flags) {
     found = context.commands.find_subcommand(*found, inner[1]);
   }
   if (found == nullptr) return call.reply.error("ERR Invalid command specified");
-  if (found->keys().empty()) {
-    return call.reply.error("ERR The command has no key arguments");
-  }
+  if (!has_keys(*found)) return call.reply.error("ERR The command has no key arguments");
   if (!found->takes(inner.size())) {
     return call.reply.error("ERR Invalid number of arguments specified for command");
   }
   std::vector<command::KeyPosition> keys;
-  if (!command::find_keys(*found, inner, keys) ||
-      (keys.empty() && !found->has(command::kFlagNoMandatoryKeys))) {
+  const bool fits = command::find_keys(*found, inner, keys) && !keys.empty();
+  if (!fits && !found->has(command::kFlagNoMandatoryKeys)) {
     return call.reply.error("ERR Invalid arguments specified for command");
   }
-  if (keys.empty()) return call.reply.error("ERR The command has no key arguments");
   call.reply.array(keys.size());
   for (const command::KeyPosition& key : keys) {
     if (with_flags) call.reply.array(2);
     call.reply.bulk(inner[key.argument]);
     if (!with_flags) continue;
-    const auto flags = words(key.flags);
+    const auto flags = words(command::key_flags(*found, inner, key));
     call.reply.set(flags.size());
     for (const std::string_view flag : flags) call.reply.status(flag);
   }
@@ -331,7 +339,7 @@ void help(LocalCall& call, const AdminContext&) {
               "    Return the keys and the access flags from a full command.",
               "INFO [<command-name> ...]", "    Return details about multiple commands.",
               "LIST", "    Return a list of all commands that the proxy serves.",
-              "HELP", "    Print this help."});
+              "HELP", "    Prints this help."});
 }
 
 constexpr NamedHandler kHandlers[] = {

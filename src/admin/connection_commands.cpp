@@ -60,6 +60,10 @@ void select(LocalCall& call, const AdminContext&) {
   if (!resp::parse_integer(call.request[1], index)) {
     return call.reply.error("ERR value is not an integer or out of range");
   }
+  if (index < INT32_MIN || index > INT32_MAX) {
+    return call.reply.error(
+        "ERR value is out of range, value must between -2147483648 and 2147483647");
+  }
   if (index != 0) return call.reply.error("ERR SELECT is not allowed in cluster mode");
   call.reply.status("OK");
 }
@@ -128,7 +132,7 @@ std::string read_hello(LocalCall& call, const AdminContext& context, HelloOption
       options.name = request[++i];
       if (!is_printable_name(*options.name)) return std::string(kBadName);
     } else {
-      return fmt::format("ERR Syntax error in HELLO option '{}'", request[i]);
+      return fmt::format("ERR Syntax error in HELLO option '{}'", resp::shown(request[i]));
     }
   }
   return {};

@@ -20,8 +20,8 @@ bool matches_class(std::string_view& pattern, char c) {
       found = found || lower(pattern[1]) == c;
       pattern.remove_prefix(2);
     } else if (pattern.size() > 2 && pattern[1] == '-') {
-      const auto [low, high] = std::minmax(lower(pattern[0]), lower(pattern[2]));
-      found = found || (c >= low && c <= high);
+      const char first = lower(pattern[0]), last = lower(pattern[2]);
+      found = found || (c >= std::min(first, last) && c <= std::max(first, last));
       pattern.remove_prefix(3);
     } else {
       found = found || lower(pattern[0]) == c;

@@ -112,8 +112,11 @@ void config_get(LocalCall& call, const AdminContext& context) {
   std::vector<std::pair<std::string, std::string>> found;
   for (const auto& [name, value] : parameters(context.server)) {
     for (std::size_t i = 2; i < call.request.size(); ++i) {
-      if (!matches_glob(call.request[i], name)) continue;
-      found.emplace_back(name, value);
+      const std::string_view wanted = call.request[i];
+      if (!matches_glob(wanted, name)) continue;
+      // A name that is no pattern comes back as it was spelt.
+      const bool pattern = wanted.find_first_of("[*?") != std::string_view::npos;
+      found.emplace_back(pattern ? std::string_view(name) : wanted, value);
       break;
     }
   }
@@ -128,7 +131,7 @@ void config_help(LocalCall& call, const AdminContext&) {
   reply_help(call.reply,
              {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
               "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
-              "HELP", "    Print this help."});
+              "HELP", "    Prints this help."});
 }
 
 void role(LocalCall& call, const AdminContext&) {

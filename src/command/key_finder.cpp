@@ -1,12 +1,10 @@
-// Finds a command's keys, as db.c's getKeysUsingKeySpecs and the two functions behind SORT and
-// MIGRATE, whose specifications are incomplete.
+// Finds a command's keys, as db.c does: by key specifications, and by a function of its own where
+// these are incomplete (SORT, MIGRATE) or where the server reads them otherwise (GEORADIUS, XREAD).
 // SPDX-License-Identifier: Apache-2.0
 #include "penstock/command/key_finder.h"
 
 #include <algorithm>
 #include <optional>
-
-#include "penstock/resp/number.h"
 
 namespace penstock::command {
 namespace {
@@ -32,6 +30,19 @@ std::optional<Index> begin_of(const KeySpec& spec, const resp::Request& request)
   return std::nullopt;
 }
 
+// A count of keys, read as atoi() reads it: the server routes by "3x" before it complains of it.
+Index lenient_count(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size() && (text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r'))) ++i;
+  const bool negative = i < text.size() && text[i] == '-';
+  if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
+  Index count = 0;
+  for (; i < text.size() && text[i] >= '0' && text[i] <= '9' && count < INT32_MAX; ++i) {
+    count = count * 10 + (text[i] - '0');
+  }
+  return negative ? -count : count;
+}
+
 struct Range {
   Index first, last, step;
 };
@@ -39,12 +50,9 @@ struct Range {
 std::optional<Range> range_of(const KeySpec& spec, Index first, const resp::Request& request) {
   const Index count = static_cast<Index>(request.size());
   if (spec.find == KeySpec::Find::keynum) {
-    std::int64_t keys = 0;
-    if (first + spec.count_at >= count ||
-        !resp::parse_integer(at(request, first + spec.count_at), keys) || keys < 0 ||
-        keys > count) {
-      return std::nullopt;
-    }
+    if (first + spec.count_at >= count) return std::nullopt;
+    const Index keys = lenient_count(at(request, first + spec.count_at));
+    if (keys < 1 || keys > count) return std::nullopt;
     first += spec.keys_at;
     return Range{first, first + (keys - 1) * spec.step, spec.step};
   }
@@ -79,6 +87,70 @@ void add_sort_destination(const resp::Request& request, std::vector<KeyPosition>
   if (destination > 0) keys.push_back({static_cast<std::uint32_t>(destination), "OW update"});
 }
 
+// GEORADIUS key ... [STORE destination] [STOREDIST destination]: the last of them counts.
+void find_georadius_keys(const resp::Request& request, std::vector<KeyPosition>& keys) {
+  std::size_t destination = 0;
+  for (std::size_t i = 5; i + 1 < request.size(); ++i) {
+    if (equals_ignoring_case(request[i], "store") ||
+        equals_ignoring_case(request[i], "storedist")) {
+      destination = ++i;
+    }
+  }
+  keys.push_back({1, "RO access"});
+  if (destination > 0) keys.push_back({static_cast<std::uint32_t>(destination), "OW update"});
+}
+
+// XREAD and XREADGROUP: where STREAMS is, behind options and their arguments; 0: not there. STREAMS
+// may also be the name of a group or of a stream.
+std::size_t find_streams(const resp::Request& request, bool& blocks) {
+  for (std::size_t i = 1; i < request.size(); ++i) {
+    if (equals_ignoring_case(request[i], "streams")) return i;
+    if (equals_ignoring_case(request[i], "block")) {
+      blocks = true;
+      i += 1;
+    } else if (equals_ignoring_case(request[i], "count")) {
+      i += 1;
+    } else if (equals_ignoring_case(request[i], "group")) {
+      i += 2;
+    } else if (!equals_ignoring_case(request[i], "noack")) {
+      return 0;
+    }
+  }
+  return 0;
+}
+
+// One ID for each stream: without as many of them as streams, there are no keys.
+bool find_xread_keys(const resp::Request& request, std::vector<KeyPosition>& keys) {
+  bool blocks = false;
+  const std::size_t streams = find_streams(request, blocks);
+  const std::size_t rest = request.size() - streams - 1;
+  if (streams == 0 || rest == 0 || rest % 2 != 0) return false;
+  for (std::size_t i = 1; i <= rest / 2; ++i) {
+    keys.push_back({static_cast<std::uint32_t>(streams + i), "RO access"});
+  }
+  return true;
+}
+
+// SET ... GET also reads the key.
+std::string_view set_flags(const resp::Request& request) {
+  return has_option(request, 3, "get") ? "RW access update" : "OW update";
+}
+
+// BITFIELD with nothing but GET only reads the key.
+std::string_view bitfield_flags(const resp::Request& request) {
+  for (std::size_t i = 2; i < request.size();) {
+    const std::size_t more = request.size() - i - 1;
+    if (equals_ignoring_case(request[i], "get") && more >= 2) {
+      i += 3;
+    } else if (equals_ignoring_case(request[i], "overflow") && more >= 1) {
+      i += 2;
+    } else {
+      return "RW access update";
+    }
+  }
+  return "RO access";
+}
+
 // MIGRATE host port key|"" db timeout [...] [KEYS key ...]
 void find_migrate_keys(const resp::Request& request, std::vector<KeyPosition>& keys) {
   constexpr std::string_view kFlags = "RW access delete";
@@ -105,6 +177,19 @@ bool has_option(const resp::Request& request, std::size_t first, std::string_vie
   return false;
 }
 
+bool reads_blocking(const resp::Request& request) {
+  bool blocks = false;
+  find_streams(request, blocks);
+  return blocks;
+}
+
+std::string_view key_flags(const Command& command, const resp::Request& request,
+                           const KeyPosition& key) {
+  if (command.name == "set") return set_flags(request);
+  if (command.name == "bitfield") return bitfield_flags(request);
+  return key.flags;
+}
+
 bool find_keys(const Command& command, const resp::Request& request,
                std::vector<KeyPosition>& keys) {
   keys.clear();
@@ -112,6 +197,11 @@ bool find_keys(const Command& command, const resp::Request& request,
     find_migrate_keys(request, keys);
     return true;
   }
+  if (command.name == "georadius" || command.name == "georadiusbymember") {
+    find_georadius_keys(request, keys);
+    return true;
+  }
+  if (command.handling == Handling::xread) return find_xread_keys(request, keys);
   for (const KeySpec& spec : command.keys()) {
     if (spec.begin == KeySpec::Begin::unknown) continue;
     const std::optional<Index> first = begin_of(spec, request);

@@ -13,6 +13,7 @@ void ReplyWriter::status(std::string_view text) {
 }
 
 void ReplyWriter::error(std::string_view text) {
+  text = text.substr(0, text.find_last_not_of("\r\n") + 1);
   out_ += '-';
   for (const char c : text) out_ += c == '\r' || c == '\n' ? ' ' : c;
   out_ += "\r\n";
@@ -37,8 +38,6 @@ void ReplyWriter::verbatim(std::string_view text) {
 }
 
 void ReplyWriter::null() { out_ += resp3() ? "_\r\n" : "$-1\r\n"; }
-
-void ReplyWriter::null_array() { out_ += resp3() ? "_\r\n" : "*-1\r\n"; }
 
 void ReplyWriter::boolean(bool value) {
   if (!resp3()) return integer(value ? 1 : 0);

@@ -71,7 +71,9 @@ ScanStatus RequestScanner::scan_arguments(std::string_view bytes, const RequestL
     ++p;
     std::int64_t length = 0;
     const Line result = read_number(p, end, length);
-    if (result != Line::number || *line != '$') [[unlikely]] return bulk_line_failed(result, *line);
+    if (result != Line::number || *line != '$') [[unlikely]] {
+      return bulk_line_failed(result, {line, end});
+    }
     if (length < 0 || length > bulk_max) [[unlikely]] {
       const bool invalid = length < 0 || length > limits.bulk_bytes;
       return fail(invalid ? "invalid bulk length" : "unauthenticated bulk length");
@@ -113,8 +115,10 @@ void RequestScanner::add_argument(std::size_t offset, std::size_t length) {
 }
 
 // The server looks at the line's end before it looks at its first byte.
-ScanStatus RequestScanner::bulk_line_failed(Line line, char first) {
-  if (line == Line::incomplete) return wait_for(1);
+ScanStatus RequestScanner::bulk_line_failed(Line line, std::string_view bytes) {
+  const char first = bytes[0];
+  const bool ended = first == '\r' && bytes.size() > 1;
+  if (line == Line::incomplete && !ended) return wait_for(1);
   if (line == Line::too_long) return fail("too big bulk count string");
   if (first != '$') return fail(std::string("expected '$', got '") + first + "'");
   return fail("invalid bulk length");

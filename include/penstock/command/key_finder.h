@@ -23,6 +23,13 @@ struct KeyPosition {
 bool find_keys(const Command& command, const resp::Request& request,
                std::vector<KeyPosition>& keys);
 
+// What the command does with one of its keys; for SET and BITFIELD that depends on their options.
+std::string_view key_flags(const Command& command, const resp::Request& request,
+                           const KeyPosition& key);
+
+// Whether an XREAD or XREADGROUP has the option BLOCK.
+bool reads_blocking(const resp::Request& request);
+
 // Whether `option` is among the arguments from `first` on, ignoring case.
 bool has_option(const resp::Request& request, std::size_t first, std::string_view option);
 

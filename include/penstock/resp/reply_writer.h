@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,6 +11,11 @@
 namespace penstock::resp {
 
 enum class Protocol : std::uint8_t { resp2 = 2, resp3 = 3 };
+
+// What the server shows of an argument in an error's text: printf's "%.128s", which ends at a NUL.
+inline std::string_view shown(std::string_view argument, std::size_t most = 128) {
+  return argument.substr(0, std::min(argument.find('\0'), most));
+}
 
 class ReplyWriter {
  public:
@@ -19,13 +25,13 @@ class ReplyWriter {
   void switch_to(Protocol protocol) { protocol_ = protocol; }
 
   void status(std::string_view text);
-  // `text` starts with the error's code, e.g. "ERR no such thing"; line ends become spaces.
+  // `text` starts with the error's code, e.g. "ERR no such thing". As the server does, line ends
+  // inside become spaces and those at the end go.
   void error(std::string_view text);
   void integer(std::int64_t value);
   void bulk(std::string_view bytes);
   void verbatim(std::string_view text);  // a txt verbatim string; RESP2: a bulk
   void null();                           // RESP2: a null bulk
-  void null_array();                     // RESP2: *-1
   void boolean(bool value);              // RESP2: 0 or 1
   void array(std::size_t elements) { header('*', elements); }
   void set(std::size_t elements) { header(resp3() ? '~' : '*', elements); }

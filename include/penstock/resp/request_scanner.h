@@ -67,7 +67,7 @@ class RequestScanner {
   ScanStatus scan_inline(std::string_view bytes);
   ScanStatus scan_count(std::string_view bytes, const RequestLimits& limits);
   ScanStatus scan_arguments(std::string_view bytes, const RequestLimits& limits);
-  ScanStatus bulk_line_failed(Line line, char first);
+  ScanStatus bulk_line_failed(Line line, std::string_view bytes);
   Line read_number(const char*& p, const char* end, std::int64_t& value);
   Line read_number_slow(const char*& p, const char* end, std::int64_t& value);
   void add_argument(std::size_t offset, std::size_t length);

@@ -57,7 +57,7 @@ TEST_CASE("R-03: container commands have their key in argument 2") {
 
 TEST_CASE("a count says how many keys follow") {
   CHECK(keys_of("EVAL script 1 test 123") == Words{"test"});
-  CHECK(keys_of("EVAL script 0 a b") == Words{});
+  CHECK(keys_of("EVAL script 0 a b") == Words{"(invalid)"});  // no keys: any node may run it
   CHECK(keys_of("FCALL f 2 a b c") == Words{"a", "b"});
   CHECK(keys_of("ZUNIONSTORE d 2 a b WEIGHTS 1 2") == Words{"d", "a", "b"});
   CHECK(keys_of("ZINTER 2 a b WITHSCORES") == Words{"a", "b"});
@@ -70,6 +70,26 @@ TEST_CASE("R-05: a count of keys that makes no sense fits nothing") {
                            "ZUNIONSTORE d -2 a b", "ZUNIONSTORE d 2147483647 a", "FCALL f -1"}) {
     CHECK(keys_of(line) == Words{"(invalid)"});
   }
+}
+
+TEST_CASE("a count with something behind it is read as the server reads it before it complains") {
+  CHECK(keys_of("EVAL s 1x a") == Words{"a"});
+  CHECK(keys_of("EVAL s +1 a") == Words{"a"});
+  CHECK(keys_of("EVAL s 01 a") == Words{"a"});
+  CHECK(keys_of("EVAL s \" 1\" a") == Words{"a"});
+  CHECK(keys_of("ZUNIONSTORE d 2.5 a b") == Words{"d", "a", "b"});
+  CHECK(keys_of("ZINTERSTORE d 0") == Words{"(invalid)"});
+}
+
+TEST_CASE("XREAD's options may carry the name of another option") {
+  CHECK(keys_of("XREADGROUP GROUP streams block STREAMS a >") == Words{"a"});
+  CHECK(keys_of("XREADGROUP GROUP g c NOACK COUNT 1 STREAMS streams >") == Words{"streams"});
+  CHECK(keys_of("XREAD STREAMS a b 0") == Words{"(invalid)"});
+  CHECK(keys_of("XREAD FOO STREAMS a 0") == Words{"(invalid)"});
+}
+
+TEST_CASE("of several destinations of GEORADIUS the last one counts") {
+  CHECK(keys_of("GEORADIUS a 1 2 3 km STORE d STOREDIST e") == Words{"a", "e"});
 }
 
 TEST_CASE("keys behind a keyword") {
