@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "penstock/backend/handshake.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 namespace penstock::backend {
 namespace {
+
+// It goes into the log and into errors that clients get.
+constexpr std::size_t kRefusalMax = 200;
 
 void append_command(std::string& out, std::initializer_list<std::string_view> words) {
   std::size_t count = 0;
@@ -42,7 +46,8 @@ void Handshake::begin(resp::Protocol protocol, const Credentials& credentials) {
 Handshake::Status Handshake::on_reply(std::string_view frame) {
   --answers_due_;
   if (frame[0] == '-' || frame[0] == '!') {
-    refusal_ = frame.substr(1, frame.find('\r') - 1);
+    refusal_ = frame.substr(1, std::min(frame.find_first_of("\r\n"), kRefusalMax) - 1);
+    for (char& c : refusal_) c = c >= ' ' && c <= '~' ? c : '?';
     return Status::refused;
   }
   return answers_due_ == 0 ? Status::done : Status::running;

@@ -45,7 +45,7 @@ void Pipe::commit(const ReplyToken& token, std::size_t size, const RequestTimes&
 
 bool Pipe::is_unreachable() const {
   return state_ != State::ready && failures_ > 0 &&
-         is_over(now(), last_heard_, context_.limits.retry_deadline);
+         is_over(now(), down_since_, context_.limits.retry_deadline);
 }
 
 void Pipe::flush() {
@@ -124,6 +124,8 @@ void Pipe::become_ready() {
   failures_ = 0;
   trouble_.clear();
   last_heard_ = now();
+  // Waiting for a connection was bounded by the retry deadline; the time-out of the answer begins.
+  for (std::size_t i = 0; i < requests_.size(); ++i) requests_[i].times.queued = now();
   mark_dirty();
 }
 
@@ -147,7 +149,6 @@ void Pipe::on_closed() {
   context_.blocks.put_chain(std::exchange(torn_, nullptr));
   scanner_.reset();
   streaming_ = false;
-  sending_bytes_ = 0;
   back_off();
   if (retiring_) return_unsent();
 }
@@ -156,6 +157,7 @@ void Pipe::on_closed() {
 void Pipe::back_off() {
   state_ = State::backing_off;
   ++stats_.failures;
+  if (failures_ == 0) down_since_ = now();
   const int doublings = std::min<int>(failures_, 6) - 1;
   retry_at_ = now();
   if (failures_ > 0) {
@@ -222,7 +224,9 @@ void Pipe::tick() {
   switch (state_) {
     case State::ready: return expire_sent();
     case State::backing_off:
-      if (is_due(now(), retry_at_) && !requests_.empty() && !retiring_) start_connecting();
+      // Also when nothing waits: requests that fail at once wait for nothing, and would do so for
+      // ever if nobody looked whether the node is back.
+      if (is_due(now(), retry_at_) && !retiring_) start_connecting();
       return expire_unsent();
     case State::resolving:
     case State::connecting:
@@ -237,14 +241,23 @@ void Pipe::tick() {
   }
 }
 
+void Pipe::excuse(Micros stall) {
+  for (std::size_t i = 0; i < requests_.size(); ++i) requests_[i].times.queued += stall;
+  state_since_ += stall;
+  last_heard_ += stall;
+  down_since_ += stall;
+}
+
 // Requests are answered in order, so the oldest times out first.
 void Pipe::expire_sent() {
   const Micros limit = context_.limits.request_timeout;
   while (expired_ < requests_.size() && is_over(now(), requests_[expired_].times.queued, limit)) {
+    // A client that has the first half of a reply can get nothing else in its place.
+    const Lost why = streaming_ && expired_ == 0 ? Lost::cut_short : Lost::timed_out;
     Entry& entry = requests_[expired_++];
     entry.expired = true;
     ++stats_.timeouts;
-    context_.sink.on_lost(entry.token, Lost::timed_out, *this, {{}, entry.times});
+    context_.sink.on_lost(entry.token, why, *this, {{}, entry.times});
   }
   // A node that works off its queue slowly may go on; one that says nothing at all is asked anew.
   if (expired_ > 0 && is_over(now(), last_heard_, limit)) disconnect("it has stopped answering");

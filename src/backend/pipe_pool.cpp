@@ -5,6 +5,13 @@
 #include <utility>
 
 namespace penstock::backend {
+namespace {
+
+// Ticks further apart than this mean that the worker did not get to run: an idle one still ticks
+// ten times a second.
+constexpr Micros kStall = 500'000;
+
+}  // namespace
 
 void PipePool::set_node(std::uint16_t index, const net::HostPort& address) {
   if (index >= addresses_.size()) {
@@ -46,6 +53,10 @@ void PipePool::flush() {
 }
 
 void PipePool::tick() {
+  const Micros now = context_.reactor.now_us();
+  const Micros since = now - std::exchange(last_tick_, now);
+  if (ticked_ && since > kStall) for_each([since](Pipe& pipe) { pipe.excuse(since); });
+  ticked_ = true;
   for_each([](Pipe& pipe) { pipe.tick(); });
 }
 

@@ -17,14 +17,20 @@ using resp::ScanStatus;
 // A torn reply that grows beyond this is passed on in pieces. Errors never are: they are looked at.
 constexpr std::size_t kHeldBackMax = 32 * 1024;
 
-// A status, a number or an error is one line; a node that sends a longer one is not a node.
-constexpr std::size_t kLineBytesMax = 1 << 20;
+// Errors, lines, attributes and pushes are never passed on in pieces. They are short; a node that
+// announces a longer one is not a node.
+constexpr std::size_t kCollectedMax = 1 << 20;
 
 // How much is copied at least behind the beginning of a torn reply, to find out its length.
 constexpr std::size_t kTornStep = 512;
 
+// The kinds that may be large and are passed on in pieces then.
 bool is_large_kind(char type) {
   return type == '$' || type == '*' || type == '%' || type == '~' || type == '=';
+}
+
+bool is_beyond_reason(char type, std::size_t known_bytes) {
+  return known_bytes > kCollectedMax && !is_large_kind(type);
 }
 
 }  // namespace
@@ -63,6 +69,9 @@ void Pipe::take_replies(std::string_view bytes) {
     }
     if (status == ScanStatus::error) return disconnect("it sent what is no reply");
     const std::size_t known = bytes.size() + scanner_.missing(bytes.size());
+    if (!streaming_ && is_beyond_reason(bytes[0], known)) {
+      return disconnect("it sent what is no reply");
+    }
     if (streaming_ || (known > kHeldBackMax && is_large_kind(bytes[0]))) {
       const std::size_t settled = scanner_.settled(bytes.size());
       if (!pass_on_settled(bytes)) return;
@@ -97,7 +106,9 @@ bool Pipe::take_torn(std::string_view& bytes) {
 
   const std::string_view held = torn_->bytes();
   const ScanStatus status = scanner_.scan(held);
-  if (status == ScanStatus::error || (held.size() > kLineBytesMax && !is_large_kind(held[0]))) {
+  const std::size_t known = held.size() + scanner_.missing(held.size());
+  if (status == ScanStatus::error || (!streaming_ && is_beyond_reason(held[0], known)) ||
+      held.size() - scanner_.settled(held.size()) > kCollectedMax) {
     disconnect("it sent what is no reply");
     return false;
   }
@@ -111,10 +122,7 @@ bool Pipe::take_torn(std::string_view& bytes) {
     return good;
   }
   bytes.remove_prefix(taken.size());
-  if (!streaming_ && !(held.size() + scanner_.missing(held.size()) > kHeldBackMax &&
-                       is_large_kind(held[0]))) {
-    return true;
-  }
+  if (!streaming_ && !(known > kHeldBackMax && is_large_kind(held[0]))) return true;
   const std::size_t settled = scanner_.settled(held.size());
   torn_ = nullptr;
   const bool good = pass_on_settled(held);
@@ -125,8 +133,8 @@ bool Pipe::take_torn(std::string_view& bytes) {
 
 bool Pipe::deliver(std::string_view frame) {
   scanner_.reset();
-  if (state_ == State::handshaking) [[unlikely]] return answer_handshake(frame);
   if (frame[0] == '>') [[unlikely]] return true;  // nobody here asked for pushes
+  if (state_ == State::handshaking) [[unlikely]] return answer_handshake(frame);
   if (!front_was_sent()) [[unlikely]] return refuse_reply_to_nothing();
   const Entry entry = requests_.front();
   ++stats_.replies;

@@ -144,6 +144,7 @@ std::size_t EpollReactor::send(Stream& stream, std::span<const iovec> bytes) {
 void EpollReactor::close(Stream& stream) {
   CHECK(!stream.closing_);
   stream.closing_ = true;
+  stream.cut_short_ = stream.sending_;
   stream.receiving_ = stream.sending_ = stream.connecting_ = false;
   std::erase(ended_, &stream);
   if (stream.fd_ >= 0) {
@@ -285,6 +286,7 @@ void EpollReactor::report_closed() {
   closed.swap(closed_);
   for (Stream* stream : closed) {
     stream->closing_ = stream->ended_ = stream->broken_ = false;
+    if (std::exchange(stream->cut_short_, false)) stream->on_sent(0);
     stream->on_closed();
   }
 }

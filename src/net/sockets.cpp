@@ -3,9 +3,11 @@
 #include "penstock/net/sockets.h"
 
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,11 +15,16 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 #include "penstock/net/address.h"
 
 namespace penstock::net {
 namespace {
+
+// One second in all.
+constexpr int kBindRetries = 20;
+constexpr std::chrono::milliseconds kBindPause{50};
 
 constexpr int kProbes = 3;  // unanswered ones that end a connection
 
@@ -67,6 +74,15 @@ Address listener_address(const std::string& text) {
   return *address;
 }
 
+// The kernel takes a moment to close the sockets of a killed predecessor's io_uring.
+bool bind_patiently(int fd, const Address& address) {
+  for (int attempt = 0; ::bind(fd, address.get(), address.length) != 0; ++attempt) {
+    if (errno != EADDRINUSE || attempt == kBindRetries) return false;
+    std::this_thread::sleep_for(kBindPause);
+  }
+  return true;
+}
+
 }  // namespace
 
 int open_listening_socket(const std::string& text, int backlog) {
@@ -76,12 +92,17 @@ int open_listening_socket(const std::string& text, int backlog) {
   set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.family() == AF_INET6) set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
   if (address.family() != AF_UNIX) set(fd, IPPROTO_TCP, TCP_NODELAY, 1);  // inherited
-  if (::bind(fd, address.get(), address.length) != 0 || ::listen(fd, backlog) != 0) {
+  if (!bind_patiently(fd, address) || ::listen(fd, backlog) != 0) {
     const int error = errno;
     ::close(fd);
     fail(text, std::strerror(error));
   }
   return fd;
+}
+
+bool has_unsent_bytes(int fd) {
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 void set_client_options(int fd, std::chrono::microseconds keepalive) {

@@ -14,6 +14,7 @@
 
 #include "net/send_now.h"
 #include "net/uring_compat.h"
+#include "net/uring_setup.h"
 #include "penstock/log/check.h"
 
 namespace penstock::net {
@@ -54,29 +55,7 @@ UringReactor::~UringReactor() {
 }
 
 void UringReactor::create_ring() {
-  constexpr unsigned kAlways = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_SUBMIT_ALL;
-  // The order matters: with DEFER_TASKRUN completions wait until we ask, with COOP_TASKRUN at
-  // least until the next system call. A plain ring interrupts the worker: twice the CPU.
-  constexpr unsigned kLadder[] = {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
-                                  IORING_SETUP_COOP_TASKRUN};
-  int error = 0;
-  for (const unsigned flags : kLadder) {
-    for (unsigned cq = options_.completion_entries; cq >= options_.submission_entries; cq /= 2) {
-      io_uring_params params{};
-      params.flags = kAlways | flags;
-      params.cq_entries = cq;
-      error = io_uring_queue_init_params(options_.submission_entries, &ring_, &params);
-      if (error != -ENOMEM) break;  // a small RLIMIT_MEMLOCK: try a smaller ring
-    }
-    if (error != -EINVAL) break;
-  }
-  if (error < 0) throw std::system_error(-error, std::generic_category(), "io_uring_setup");
-  constexpr unsigned kNeeded = IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE |
-                               IORING_FEAT_FAST_POLL | IORING_FEAT_EXT_ARG;
-  if ((ring_.features & kNeeded) != kNeeded) {
-    io_uring_queue_exit(&ring_);
-    throw std::system_error(ENOSYS, std::generic_category(), "io_uring features");
-  }
+  set_up_ring(ring_, options_);
   enter_flags_ = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
   if (io_uring_register_ring_fd(&ring_) == 1) enter_flags_ |= IORING_ENTER_REGISTERED_RING;
   if ((ring_.features & uring::kFeatureNoIowait) != 0) enter_flags_ |= uring::kEnterNoIowait;
@@ -352,11 +331,11 @@ void UringReactor::complete_receive(Stream& stream, const io_uring_cqe& cqe) {
 void UringReactor::complete_send(Stream& stream, int result) {
   stream.sending_ = false;
   --stream.pending_;
-  if (stream.closing_) return finish_close(stream);
-  if (result < 0 && result != -EAGAIN && result != -EINTR) return end(stream, -result);
   const std::size_t sent = result > 0 ? static_cast<std::size_t>(result) : 0;
   stats_.sent_bytes.add(sent);
   stream.on_sent(sent);
+  if (stream.closing_) return finish_close(stream);
+  if (result < 0 && result != -EAGAIN && result != -EINTR) end(stream, -result);
 }
 
 void UringReactor::complete_connect(Stream& stream, int result) {

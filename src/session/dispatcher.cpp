@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kCrossSlot =
     "CROSSSLOT Keys in request don't hash to the same slot";
 
-// The server shows at most this much of what it does not understand.
+// The server shows about this much of the arguments of what it does not understand.
 constexpr std::size_t kEchoMax = 128;
 
 std::string upper_name(std::string_view name) {
@@ -74,10 +74,7 @@ Taken Dispatcher::examine(Session& session, const Command* command,
     if (sub == nullptr) return unknown_subcommand(session, *command, request);
     command = sub;
   }
-  if (!command->takes(request.size())) {
-    return fail(session, *command,
-                fmt::format("ERR wrong number of arguments for '{}' command", command->name));
-  }
+  if (!command->takes(request.size())) return wrong_arity(session, *command);
   if (!session.state().authenticated && !command->has(command::kFlagNoAuth)) {
     return fail(session, *command, "NOAUTH Authentication required.");
   }
@@ -115,13 +112,8 @@ Taken Dispatcher::handle(Session& session, const Command& command, const resp::R
     case Handling::slot_argument: return slot_argument(session, command, request);
     case Handling::debug: return debug(session, command, request);
     case Handling::xread:
-      for (std::size_t i = 1; i < request.size(); ++i) {
-        if (command::equals_ignoring_case(request[i], "streams")) break;
-        if (command::equals_ignoring_case(request[i], "block")) {
-          return fail(session, command,
-                      fmt::format("ERR {} with BLOCK is not supported yet",
-                                  upper_name(command.name)));
-        }
+      if (command::reads_blocking(request)) {
+        return not_here(session, command, "with BLOCK is not supported yet");
       }
       return by_keys(session, command, request);
     case Handling::not_yet: return not_here(session, command, "is not supported yet");
@@ -178,8 +170,7 @@ Taken Dispatcher::to_any_master(Session& session, const Command& command,
 Taken Dispatcher::split(Session& session, const Command& command, const resp::Request& request) {
   const std::size_t step = command.handling == Handling::split_all_ok ? 2 : 1;
   if ((request.size() - 1) % step != 0) {
-    return fail(session, command,
-                fmt::format("ERR wrong number of arguments for '{}' command", command.name));
+    return wrong_arity(session, command);
   }
   const cluster::Slot slot = cluster::hash_slot(request[1]);
   for (std::size_t i = 1 + step; i < request.size(); i += step) {
@@ -215,9 +206,15 @@ Taken Dispatcher::parts_to_slots(Session& session, const Command& command,
 // CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT: only the slot's owner knows.
 Taken Dispatcher::slot_argument(Session& session, const Command& command,
                                 const resp::Request& request) {
-  std::int64_t slot = 0;
-  if (!resp::parse_integer(request[2], slot) || slot < 0 || slot >= cluster::kSlots) {
-    return fail(session, command, "ERR Invalid slot");
+  std::int64_t slot = 0, count = 0;
+  const bool counted = request.size() > 3;
+  if (!resp::parse_integer(request[2], slot) ||
+      (counted && !resp::parse_integer(request[3], count))) {
+    return fail(session, command, "ERR value is not an integer or out of range");
+  }
+  if (slot < 0 || slot >= cluster::kSlots || count < 0) {
+    return fail(session, command,
+                counted ? "ERR Invalid slot or number of keys" : "ERR Invalid slot");
   }
   return to_slot(session, command, request, static_cast<cluster::Slot>(slot), false);
 }
@@ -232,10 +229,9 @@ Taken Dispatcher::debug(Session& session, const Command& command, const resp::Re
       !command::equals_ignoring_case(request[2], "push")) {
     return to_any_master(session, command, request);
   }
-  const std::string_view name = request[1].substr(0, std::min(request[1].size(), kEchoMax));
   return fail(session, command,
               fmt::format("ERR DEBUG {} is not allowed through the proxy: it administers single "
-                          "nodes", name));
+                          "nodes", resp::shown(request[1])));
 }
 
 Taken Dispatcher::local(Session& session, const Command& command, const resp::Request& request) {
@@ -248,7 +244,7 @@ Taken Dispatcher::local(Session& session, const Command& command, const resp::Re
   admin::LocalCall call{command, request, session.state(), session.fd(),
                         resp::ReplyWriter(text, session.protocol())};
   context_.services.local.run(call);
-  if (command.name == "client|reply") {
+  if (command.name == "client|reply" || command.name == "reset") {
     session.sequencer().at(sequence).silent =
         session.state().reply_mode != admin::ReplyMode::on;
   }
@@ -261,6 +257,14 @@ Taken Dispatcher::local(Session& session, const Command& command, const resp::Re
     context_.redirector->answer(token, merged);
   });
   return Taken::yes;
+}
+
+Taken Dispatcher::wrong_arity(Session& session, const Command& command) {
+  const bool exec = command.name == "exec";
+  return fail(session, command,
+              fmt::format("{}wrong number of arguments for '{}' command",
+                          exec ? "EXECABORT Transaction discarded because of: " : "ERR ",
+                          command.name));
 }
 
 Taken Dispatcher::fail(Session& session, const Command& command, std::string_view error) {
@@ -286,13 +290,13 @@ Taken Dispatcher::unknown(Session& session, const resp::Request& request) {
   std::string arguments;
   for (std::size_t i = 1; i < request.size() && arguments.size() < kEchoMax; ++i) {
     fmt::format_to(std::back_inserter(arguments), "'{}' ",
-                   request[i].substr(0, kEchoMax - arguments.size()));
+                   resp::shown(request[i], kEchoMax - arguments.size()));
   }
   const std::uint32_t sequence = session.open_unknown();
   context_.text.clear();
   resp::ReplyWriter(context_.text, session.protocol())
       .error(fmt::format("ERR unknown command '{}', with args beginning with: {}",
-                         request[0].substr(0, kEchoMax), arguments));
+                         resp::shown(request[0]), arguments));
   session.reply(sequence, context_.text);
   return Taken::yes;
 }
@@ -301,7 +305,7 @@ Taken Dispatcher::unknown_subcommand(Session& session, const Command& container,
                                      const resp::Request& request) {
   const std::string_view name = request.size() > 1 ? request[1] : std::string_view();
   return fail(session, container,
-              fmt::format("ERR unknown subcommand '{}'. Try {} HELP.", name.substr(0, kEchoMax),
+              fmt::format("ERR unknown subcommand '{}'. Try {} HELP.", resp::shown(name),
                           upper_name(container.name)));
 }
 

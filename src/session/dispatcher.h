@@ -39,6 +39,7 @@ class Dispatcher {
                        const resp::Request& request);
 
   Taken fail(Session& session, const command::Command& command, std::string_view error);
+  Taken wrong_arity(Session& session, const command::Command& command);
   Taken unknown(Session& session, const resp::Request& request);
   Taken unknown_subcommand(Session& session, const command::Command& container,
                            const resp::Request& request);

@@ -116,7 +116,7 @@ std::size_t FanOut::split_part(std::size_t index) {
   const std::size_t first = parts_.size();
   std::uint32_t key = parts_[index].first_key;
   for (std::uint32_t left = parts_[index].keys; left > 0; --left) {
-    part_of_key_[key] = static_cast<std::uint16_t>(parts_.size());
+    part_of_key_[key] = static_cast<std::uint32_t>(parts_.size());
     parts_.push_back({.slot = parts_[index].slot, .keys = 1, .first_key = key, .last_key = key});
     key = next_key_[key];
   }
@@ -135,7 +135,7 @@ bool FanOut::add_reply(std::size_t index, std::string_view piece, bool last,
   const std::size_t before = part.reply == nullptr ? 0 : part.reply->bytes().size();
   if (part.reply == nullptr) part.reply = pool_.get(piece.size());
   if (part.reply->room() < piece.size()) {
-    part.reply = pool_.grow(part.reply, std::max(2 * before, before + piece.size()));
+    part.reply = pool_.grow(part.reply, before + std::max(before / 4, piece.size()));
   }
   std::memcpy(part.reply->data() + part.reply->end, piece.data(), piece.size());
   part.reply->end += static_cast<std::uint32_t>(piece.size());
@@ -150,8 +150,8 @@ bool FanOut::add_failure(std::size_t index, std::string_view error, const std::s
   Part& part = parts_[index];
   if (part.done) return false;
   if (error_.empty()) {
-    error_ = fmt::format("-{} (shard {}; other parts of the command may have run)\r\n", error,
-                         address);
+    error_ = fmt::format("-{} ({}{}other parts of the command may have run)\r\n", error,
+                         address.empty() ? "" : "shard ", address.empty() ? "" : address + "; ");
   }
   return finish_part(part);
 }
@@ -201,9 +201,14 @@ void FanOut::merge_values(Session& session, std::uint32_t sequence) {
   const char* const end = write_header(header, '*', part_of_key_.size());
   session.reply_piece(sequence, {header, static_cast<std::size_t>(end - header)}, false);
   const std::size_t keys = part_of_key_.size();
+  net::BlockPool& pool = pool_;  // the last piece recycles this object
   for (std::size_t key = 0; key < keys; ++key) {
-    const std::string_view value = next_element(parts_[part_of_key_[key]]);
+    Part& part = parts_[part_of_key_[key]];
+    const std::string_view value = next_element(part);
+    const bool part_ends = part.merged == part.reply->bytes().size();
+    net::Block* const done = part_ends ? std::exchange(part.reply, nullptr) : nullptr;
     session.reply_piece(sequence, value, key + 1 == keys);
+    if (done != nullptr) pool.put(done);  // not later: all values together may be large
   }
 }
 
@@ -223,7 +228,7 @@ void FanOut::clear() {
   part_of_key_.clear();
   next_key_.clear();
   if (part_of_key_.capacity() > kKeysKept) {
-    std::vector<std::uint16_t>().swap(part_of_key_);
+    std::vector<std::uint32_t>().swap(part_of_key_);
     std::vector<std::uint32_t>().swap(next_key_);
   }
   if (parts_.capacity() > kPartsKept) std::vector<Part>().swap(parts_);

@@ -43,6 +43,10 @@ class FanOut {
   // Replaces a part of several keys by one part for each of its keys, in their order: while a slot
   // is on the move, each key is where it is. Returns the index of the first new part.
   std::size_t split_part(std::size_t part);
+  // False when that would make more parts than a token can tell apart.
+  bool can_split(std::size_t part) const {
+    return parts_.size() + parts_[part].keys < backend::ReplyToken::kWhole;
+  }
 
   // A part's reply, whole or in pieces. True once it was the last one.
   bool add_reply(std::size_t part, std::string_view piece, bool last, const backend::Pipe& from);
@@ -76,7 +80,7 @@ class FanOut {
   const command::Command* command_ = nullptr;
   std::uint32_t step_ = 1;              // arguments per key: 2 for MSET
   std::vector<Part> parts_;
-  std::vector<std::uint16_t> part_of_key_;
+  std::vector<std::uint32_t> part_of_key_;
   std::vector<std::uint32_t> next_key_;  // of the same part
   std::size_t parts_left_ = 0;
   std::int64_t sum_ = 0;

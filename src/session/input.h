@@ -24,8 +24,8 @@ class Input {
   std::string_view bytes() const { return block_ == nullptr ? std::string_view() : block_->bytes(); }
   std::size_t size() const { return bytes().size(); }
 
-  // `expected`: how many more bytes the frame is known to need; bounds how far the memory grows
-  // ahead of what has arrived, which is at most double.
+  // `expected`: how many more bytes the frame is known to need. Memory grows to what is expected, by
+  // a quarter at least and to the double at most of what has arrived.
   void append(std::string_view more, std::size_t expected) {
     if (block_ == nullptr) block_ = pool_.get(more.size() + kSlack);
     if (block_->room() < more.size()) make_room(more.size(), expected);
@@ -56,8 +56,8 @@ class Input {
       block_->end = static_cast<std::uint32_t>(used);
       if (block_->room() >= more) return;
     }
-    const std::size_t known = used + std::max(more, expected + kSlack);
-    block_ = pool_.grow(block_, std::max(used + more, std::min(2 * used, known)));
+    const std::size_t ahead = std::min(used, std::max(expected + kSlack, used / 4));
+    block_ = pool_.grow(block_, used + std::max(more, ahead));
   }
 
   net::BlockPool& pool_;

@@ -45,6 +45,10 @@ std::string seconds(config::Duration duration) {
   return fmt::format("{:g}s", std::chrono::duration<double>(duration).count());
 }
 
+bool is_script(const command::Command& command) {
+  return (command.categories & command::kCategoryScripting) != 0;
+}
+
 bool is_split_read(const command::Command& command) {
   const bool split = command.handling == command::Handling::split_values ||
                      command.handling == command::Handling::split_sum;
@@ -57,8 +61,7 @@ bool Redirector::absorb(Session& session, const ReplyToken& token, std::string_v
                         Pipe& from, const TakenRequest& request) {
   const Place& place = session.sequencer().at(token.sequence);
   const command::Command& command = context_.commands.all()[place.command];
-  const bool script = (command.categories & command::kCategoryScripting) != 0;
-  const Refusal refusal = refusal_of(frame, script);
+  const Refusal refusal = refusal_of(frame, is_script(command));
   if (refusal == Refusal::none) return false;
   if (refusal == Refusal::moved || refusal == Refusal::ask) {
     return follow(session, token, frame, from, request, refusal);
@@ -66,11 +69,14 @@ bool Redirector::absorb(Session& session, const ReplyToken& token, std::string_v
   count(refusal);
   if (deadline_passed(request.times)) return false;
   if (refusal == Refusal::clusterdown && note_cluster_down()) return false;
-  if (refusal == Refusal::tryagain && is_split_read(command)) {
-    split_further(session, token, request);
+  if (refusal == Refusal::tryagain && is_split_read(command) &&
+      split_further(session, token, request)) {
     return true;
   }
-  if (refusal != Refusal::tryagain) context_.services.request_refresh();
+  if (refusal != Refusal::tryagain) {
+    context_.services.request_refresh();
+    session.sequencer().at(token.sequence).refused = true;
+  }
   const bool quick = refusal == Refusal::tryagain;
   const net::Nanos delay = back_off(request.times.attempts, (quick ? 1 : 10) * kMillisecond,
                                     (quick ? 50 : 100) * kMillisecond);
@@ -82,9 +88,9 @@ bool Redirector::absorb(Session& session, const ReplyToken& token, std::string_v
 // never dialled: it could be a script's invention, and the password would go there.
 bool Redirector::follow(Session& session, const ReplyToken& token, std::string_view frame,
                         Pipe& from, const TakenRequest& request, Refusal refusal) {
-  const cluster::Slot slot = slot_of(session, token);
   const std::optional<Redirect> redirect = parse_redirect(frame);
-  if (!redirect || redirect->slot != slot) return false;
+  if (!redirect || !adopt_slot(session, token, redirect->slot)) return false;
+  const cluster::Slot slot = redirect->slot;
   count(refusal);
   const cluster::NodeIndex node = context_.router.find(redirect->target, from.node_index());
   if (refusal == Refusal::moved || node == kNoNode) context_.services.request_refresh();
@@ -99,6 +105,17 @@ bool Redirector::follow(Session& session, const ReplyToken& token, std::string_v
       at_once ? 0 : back_off(attempts, 5 * kMillisecond, 100 * kMillisecond);
   try_again(token, request.bytes, request.times, slot, refusal == Refusal::ask ? node : kNoNode,
             delay);
+  return true;
+}
+
+// Whether a redirect may be believed that names this slot. A command in which we saw no key and the
+// node did belongs to the node's slot from now on; but a script may return what it likes.
+bool Redirector::adopt_slot(Session& session, const ReplyToken& token, cluster::Slot slot) {
+  const cluster::Slot ours = slot_of(session, token);
+  if (ours != kNoSlot || token.part != ReplyToken::kWhole) return ours == slot;
+  Place& place = session.sequencer().at(token.sequence);
+  if (is_script(context_.commands.all()[place.command])) return false;
+  place.slot = slot;
   return true;
 }
 
@@ -131,17 +148,20 @@ void Redirector::on_lost(const ReplyToken& token, Lost why, Pipe& from,
     case Lost::cut_short:
       context_.stats.outcome_unknown.add();
       if (token.part == ReplyToken::kWhole) return session->doom();  // half a reply is with him
-      return fail(token, "ERR Connection lost in the middle of the reply", address);
+      return fail(token, "ERR The reply broke off in the middle", address);
     case Lost::timed_out:
       context_.stats.timed_out.add();
       return fail(token, fmt::format("ERR Timeout: no answer within {}, the command may have run",
                                      seconds(context_.config.backend.request_timeout)),
                   address);
-    case Lost::not_sent:
+    case Lost::not_sent: {
       context_.stats.not_sent.add();
-      return fail(token, fmt::format("CLUSTERDOWN No connection ({}), the command did not run",
-                                     from.trouble()),
+      // A read that was sent once, and lost its connection, may well have run.
+      const bool surely = request.times.attempts == 0 || !request.times.repeatable;
+      return fail(token, fmt::format("CLUSTERDOWN No connection ({}){}", from.trouble(),
+                                     surely ? ", the command did not run" : ""),
                   address);
+    }
   }
 }
 
@@ -154,11 +174,14 @@ void Redirector::await_owner(Session& session, std::uint32_t sequence, std::stri
 
 void Redirector::fail_hole(const ReplyToken& token) {
   context_.stats.not_sent.add();
-  if (!context_.router.topology().empty()) {
-    return fail(token, "CLUSTERDOWN Hash slot not served", "");
-  }
-  fail(token, "CLUSTERDOWN The cluster is not known yet: " + context_.services.cluster_trouble(),
-       "");
+  fail(token, hole_error(), "");
+}
+
+std::string Redirector::hole_error() const {
+  if (!context_.router.topology().empty()) return "CLUSTERDOWN Hash slot not served";
+  const std::string trouble = context_.services.cluster_trouble();
+  return fmt::format("CLUSTERDOWN The cluster is not known yet: {}",
+                     trouble.empty() ? "no node has answered so far" : trouble);
 }
 
 void Redirector::fail_unreachable(Session& session, std::uint32_t sequence, const Pipe& pipe) {
@@ -180,7 +203,7 @@ void Redirector::send_parts(Session& session, std::uint32_t sequence, const resp
   bool complete = false;
   for (std::size_t part = 0; part < fan_out.parts(); ++part) {
     const cluster::Slot slot = fan_out.slot_of(part);
-    const ReplyToken token = session.token(sequence, static_cast<std::uint16_t>(part));
+    const ReplyToken token = session.token(sequence, static_cast<std::uint32_t>(part));
     const std::size_t size = fan_out.request_size(part);
     const cluster::NodeIndex node = context_.router.node_of(slot);
     if (node == kNoNode && !hole_is_old()) {
@@ -191,11 +214,13 @@ void Redirector::send_parts(Session& session, std::uint32_t sequence, const resp
       continue;
     }
     if (node == kNoNode) {
-      complete = fan_out.add_failure(part, "CLUSTERDOWN Hash slot not served", "unknown");
+      context_.stats.not_sent.add();
+      complete = fan_out.add_failure(part, hole_error(), "");
       continue;
     }
     Pipe& pipe = context_.pipes.get(node, session.protocol(), slot);
     if (pipe.is_unreachable()) {
+      context_.stats.not_sent.add();
       complete = fan_out.add_failure(
           part, fmt::format("CLUSTERDOWN No connection ({})", pipe.trouble()),
           net::to_string(pipe.node()));
@@ -211,13 +236,15 @@ void Redirector::part_reply(Session& session, const ReplyToken& token, std::stri
                             bool last, const Pipe& from) {
   FanOut* fan_out = session.sequencer().at(token.sequence).fan_out;
   if (fan_out == nullptr) return;
+  session.note_answered(token.sequence, fan_out->slot_of(token.part));
   if (fan_out->add_reply(token.part, piece, last, from)) {
     fan_out->merge(session, token.sequence);
   }
 }
 
 // While a slot moves, some of a read's keys may be here and some there: each is asked for alone.
-void Redirector::split_further(Session& session, const ReplyToken& token,
+// False when they are too many for that.
+bool Redirector::split_further(Session& session, const ReplyToken& token,
                                const TakenRequest& request) {
   resp::RequestScanner scanner;
   scanner.scan(request.bytes, {});
@@ -229,13 +256,15 @@ void Redirector::split_further(Session& session, const ReplyToken& token,
     place.fan_out->plan(context_.commands.all()[place.command], whole);
   }
   const std::size_t part = token.part == ReplyToken::kWhole ? 0 : token.part;
+  if (!place.fan_out->can_split(part)) return false;
   const std::size_t first = place.fan_out->split_part(part);
   for (std::size_t i = 1; i < whole.size(); ++i) {
     const std::string bytes = fmt::format("*2\r\n${}\r\n{}\r\n${}\r\n{}\r\n", whole[0].size(),
                                           whole[0], whole[i].size(), whole[i]);
-    try_again(session.token(token.sequence, static_cast<std::uint16_t>(first + i - 1)), bytes,
+    try_again(session.token(token.sequence, static_cast<std::uint32_t>(first + i - 1)), bytes,
               request.times, slot, kNoNode, 0);
   }
+  return true;
 }
 
 Pipe* Redirector::any_master(resp::Protocol protocol) {
@@ -299,6 +328,10 @@ net::Nanos Redirector::next_due() const {
 bool Redirector::send(Waiting& waiting) {
   Session* session = sessions_.find(waiting.token);
   if (session == nullptr) return true;
+  if (session->sequencer().at(waiting.token.sequence).overtaken) {
+    fail(waiting.token, "TRYAGAIN Refused at first, and a later command of its slot ran; it did not run", "");
+    return true;
+  }
   if (waiting.slot != kNoSlot && session->has_earlier(waiting.token.sequence, waiting.slot)) {
     return false;
   }
@@ -358,9 +391,13 @@ bool Redirector::deadline_passed(const RequestTimes& times) const {
   return context_.now() - times.begun > limit;
 }
 
+// True when requests for slots without an owner need not wait any longer for one.
 bool Redirector::hole_is_old() const {
-  return !covered_ && context_.reactor.now() - hole_since_ >
-                          nanoseconds(context_.config.backend.retry_deadline);
+  if (covered_) return false;
+  const bool never_known = context_.router.topology().empty();
+  if (never_known && !context_.services.cluster_trouble().empty()) return true;
+  return context_.reactor.now() - hole_since_ >
+         nanoseconds(context_.config.backend.retry_deadline);
 }
 
 // True when the cluster has been down for longer than a request may wait: fail at once then.

@@ -22,7 +22,7 @@ namespace penstock::session {
 class Redirector {
  public:
   Redirector(SessionContext& context, SessionIndex& sessions)
-      : context_(context), sessions_(sessions) {}
+      : context_(context), sessions_(sessions), hole_since_(context.reactor.now()) {}
 
   // An error reply: true when it was a refusal that is dealt with here.
   bool absorb(Session& session, const backend::ReplyToken& token, std::string_view frame,
@@ -70,16 +70,18 @@ class Redirector {
 
   bool follow(Session& session, const backend::ReplyToken& token, std::string_view frame,
               backend::Pipe& from, const backend::TakenRequest& request, Refusal refusal);
+  bool adopt_slot(Session& session, const backend::ReplyToken& token, cluster::Slot slot);
   void count(Refusal refusal);
   void try_again(const backend::ReplyToken& token, std::string_view bytes,
                  backend::RequestTimes times, cluster::Slot slot, cluster::NodeIndex asked,
                  net::Nanos delay);
   bool send(Waiting& waiting);
   bool send_to(backend::Pipe& pipe, const Waiting& waiting);
-  void split_further(Session& session, const backend::ReplyToken& token,
+  bool split_further(Session& session, const backend::ReplyToken& token,
                      const backend::TakenRequest& request);
   void fail(const backend::ReplyToken& token, std::string_view error, const std::string& address);
   void fail_hole(const backend::ReplyToken& token);
+  std::string hole_error() const;
   bool deadline_passed(const backend::RequestTimes& times) const;
   bool hole_is_old() const;
   bool note_cluster_down();
@@ -89,7 +91,7 @@ class Redirector {
   SessionIndex& sessions_;
   std::vector<Waiting> waiting_;  // in the order of arrival
   std::size_t next_master_ = 0;
-  net::Nanos hole_since_ = INT64_MIN / 2;  // since when the map has not covered all slots
+  net::Nanos hole_since_;                  // since when the map has not covered all slots
   bool covered_ = false;                   // true exactly when it covers them all
   net::Nanos down_since_ = 0;              // first and last CLUSTERDOWN of the current incident
   net::Nanos down_last_ = INT64_MIN / 2;

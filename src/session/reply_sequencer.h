@@ -34,6 +34,8 @@ struct Place {
   bool silent : 1 = false;       // true when CLIENT REPLY says that its reply is not to be sent
   bool several_keys : 1 = false; // true when a node may refuse it with TRYAGAIN
   bool retrying : 1 = false;     // true while it was refused by one node and not answered
+  bool refused : 1 = false;      // true once a node was not able to serve it just then
+  bool overtaken : 1 = false;    // true when it was refused, and a later one of its slot ran
 };
 static_assert(sizeof(Place) == 32);
 

@@ -3,10 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/session.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "penstock/log/log.h"
+#include "penstock/net/sockets.h"
 #include "session/dispatcher.h"
 #include "session/fan_out.h"
 
@@ -39,7 +43,7 @@ admin::ClientFacts Session::facts() {
 }
 
 void Session::on_data(std::string_view bytes) {
-  if (closing_ || state_.close_requested) return;
+  if (closing_ || state_.close_requested || lingering_) return;
   state_.active_at_ms = milliseconds(context_.reactor.now());
   ++context_.activity.receives;
   if (active_period_ != context_.period) {
@@ -72,6 +76,7 @@ std::size_t Session::take_frames(resp::RequestScanner& scanner, std::string_view
       }
       request = scanner.request(bytes);
       frame = scanner.frame_size();
+      if (is_too_large(frame)) return size;
     }
     const bool taken = dispatch(request);
     scanner.reset();
@@ -93,8 +98,9 @@ void Session::keep(std::string_view bytes) {
     }
   }
   input_->append(bytes, 0);
-  if (wait_ == Wait::none) input_->scanner.scan(input_->bytes(), {});
-  enforce_query_limit();
+  if (wait_ != Wait::none) return;  // whole requests that must wait; no more are read
+  input_->scanner.scan(input_->bytes(), {});
+  is_too_large(input_->size());
 }
 
 // Goes on with a frame whose beginning is in the input.
@@ -107,9 +113,11 @@ void Session::take_torn_frame(std::string_view& bytes) {
   if (status == ScanStatus::error) return fail_protocol(scanner.error());
   if (status == ScanStatus::incomplete) {
     bytes.remove_prefix(taken.size());
-    return enforce_query_limit();
+    is_too_large(input_->size());
+    return;
   }
   const std::size_t frame = scanner.frame_size();
+  if (is_too_large(frame)) return bytes.remove_prefix(bytes.size());
   may_adopt_ = true;
   const bool done = dispatch(scanner.request(input_->bytes()));
   may_adopt_ = false;
@@ -190,14 +198,18 @@ void Session::fail_protocol(const std::string& text) {
   LOG_LIMITED(info, "client {}: protocol error: {}", state_.id, text);
   state_.close_requested = true;
   context_.reactor.stop_receive(*this);
-  reply(open_unknown(), "-ERR Protocol error: " + text + "\r\n");
+  std::string error;
+  resp::ReplyWriter(error, protocol()).error("ERR Protocol error: " + text);
+  reply(open_unknown(), error);
 }
 
-void Session::enforce_query_limit() {
-  if (input_ == nullptr || input_->size() <= context_.config.limits.client_query) return;
+// A request beyond limits.client_query ends its client, whether it is whole yet or not.
+bool Session::is_too_large(std::size_t frame_bytes) {
+  if (frame_bytes <= context_.config.limits.client_query) return false;
   context_.stats.clients_closed_query.add();
   LOG_LIMITED(warn, "client {}: closed, its request is beyond limits.client_query", state_.id);
   doom();
+  return true;
 }
 
 // Closes at the end of the turn without waiting for anything: callers up the stack go on safely.
@@ -240,14 +252,14 @@ void Session::on_sent(std::size_t count) {
 // A client that closed its sending side still gets its replies, as `printf ... | nc` expects.
 void Session::on_end(int error) {
   if (closing_) return;
-  if (error != 0) return close();
+  if (error != 0 || lingering_) return close();
   draining_ = true;
   close_if_done();
 }
 
 void Session::drain() {
   if (closing_) return;
-  draining_ = true;
+  draining_ = stopping_ = true;
   context_.reactor.stop_receive(*this);
   close_if_done();
 }
@@ -255,7 +267,22 @@ void Session::drain() {
 void Session::close_if_done() {
   if (closing_ || !(draining_ || state_.close_requested)) return;
   const bool backlog = wait_ != Wait::none && !state_.close_requested;
-  if (sequencer_.empty() && output_.empty() && !backlog) close();
+  if (!sequencer_.empty() || !output_.empty() || backlog || lingering_) return;
+  if (stopping_ && net::has_unsent_bytes(fd())) return linger();
+  close();
+}
+
+// Closing a socket with bytes in it that nobody read resets the connection, and the replies that
+// are on their way are lost. So the client's requests are read and dropped until it has them.
+void Session::linger() {
+  lingering_ = true;
+  ::shutdown(fd(), SHUT_WR);
+  context_.reactor.start_receive(*this);
+}
+
+void Session::sweep() {
+  sequencer_.release_if_empty();
+  if (lingering_ && !net::has_unsent_bytes(fd())) close();
 }
 
 void Session::close() {

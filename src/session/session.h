@@ -32,8 +32,9 @@ class Session final : public net::Stream {
   std::uint32_t index() const { return index_; }
   std::uint32_t generation() const { return generation_; }
   backend::ReplyToken token(std::uint32_t sequence,
-                            std::uint16_t part = backend::ReplyToken::kWhole) const {
-    return {index_, generation_, sequence, part, context_.services.worker};
+                            std::uint32_t part = backend::ReplyToken::kWhole) const {
+    return {index_, generation_, sequence, part & backend::ReplyToken::kWhole,
+            context_.services.worker & backend::ReplyToken::kWorkersMax};
   }
   admin::ClientState& state() { return state_; }
   admin::ClientFacts facts();
@@ -60,6 +61,10 @@ class Session final : public net::Stream {
   }
   // The request at `sequence` was refused where it was sent and will be sent elsewhere.
   void note_retry(std::uint32_t sequence);
+  // A request was answered: earlier ones of its slot that were refused must not run any more.
+  void note_answered(std::uint32_t sequence, cluster::Slot slot) {
+    if (retrying_ > 0) [[unlikely]] mark_overtaken(sequence, slot);
+  }
   // Whether a request before `sequence` with the same slot is still unanswered.
   bool has_earlier(std::uint32_t sequence, cluster::Slot slot);
 
@@ -80,8 +85,9 @@ class Session final : public net::Stream {
   // Closes at the end of the turn, whatever is in flight.
   void doom();
   void close();
-  // Gives back memory that an idle client does not need.
-  void release_idle_memory() { sequencer_.release_if_empty(); }
+  // About once a second: gives back memory that an idle client does not need, and closes one that
+  // was only waited for to read its last replies.
+  void sweep();
 
   void on_connected(int) override {}
   void on_data(std::string_view bytes) override;
@@ -126,6 +132,10 @@ class Session final : public net::Stream {
   void pass_on_held(net::Block* block);
   void note_new_routes();
   bool conflicts(cluster::Slot slot);
+  void mark_overtaken(std::uint32_t sequence, cluster::Slot slot);
+  bool is_read(const Place& place) const;
+  void linger();
+  bool is_too_large(std::size_t frame_bytes);
   bool uses(const Place& place, cluster::Slot slot);
   void update_careful(std::uint32_t head);
 
@@ -137,6 +147,8 @@ class Session final : public net::Stream {
   bool queued_ready_ = false;
   bool closing_ = false;
   bool draining_ = false;        // no more requests are read; closes when all are answered
+  bool stopping_ = false;        // draining because the proxy wants it
+  bool lingering_ = false;       // all was sent and is being read by the client; then it closes
   bool careful_ = false;         // true while must_wait() has to look closer
   bool may_adopt_ = false;       // true while a torn frame, now whole, is dispatched
   bool doomed_ = false;          // closes at the end of the turn
@@ -178,6 +190,7 @@ inline void Session::reply_usual(std::uint32_t sequence, std::string_view frame)
   Place& place = sequencer_.at(sequence);
   if (place.silent || wait_ != Wait::none) [[unlikely]] return reply(sequence, frame);
   if (sequence != sequencer_.head()) {
+    note_answered(sequence, place.slot);
     sequencer_.hold(place, frame);
     place.done = true;
     return;

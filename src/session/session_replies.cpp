@@ -50,6 +50,7 @@ void Session::reply_piece(std::uint32_t sequence, std::string_view piece, bool l
       if (!sequencer_.empty()) advance();
     }
   } else {
+    note_answered(sequence, place.slot);
     if (!place.silent) sequencer_.hold(place, piece);
     place.done = last;
   }
@@ -137,6 +138,21 @@ bool Session::conflicts(cluster::Slot slot) {
     if (place.retrying || place.several_keys || old_route) return true;
   }
   return false;
+}
+
+// Two reads may change places.
+void Session::mark_overtaken(std::uint32_t sequence, cluster::Slot slot) {
+  if (slot == cluster::kNoSlot) return;
+  const bool read = is_read(sequencer_.at(sequence));
+  for (std::uint32_t i = sequencer_.head(); i != sequence; ++i) {
+    Place& place = sequencer_.at(i);
+    if (!place.refused || !place.retrying || place.done || !uses(place, slot)) continue;
+    if (!read || !is_read(place)) place.overtaken = true;
+  }
+}
+
+bool Session::is_read(const Place& place) const {
+  return context_.commands.all()[place.command].has(command::kFlagReadonly);
 }
 
 bool Session::has_earlier(std::uint32_t sequence, cluster::Slot slot) {

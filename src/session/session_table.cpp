@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "penstock/session/session_table.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -22,8 +24,10 @@ constexpr net::Nanos kTick = 10'000'000;
 // Every client is looked at once in this many ticks (one second) for idleness.
 constexpr std::size_t kSweepTicks = 100;
 
-// Free blocks kept by a worker that has nothing to do.
+// Free blocks that a worker with nothing to do keeps, and how much less than before it must use to
+// have malloc look for whole pages that are free.
 constexpr std::size_t kIdleCacheBytes = 1 << 20;
+constexpr std::size_t kBurstBytes = 8 << 20;
 
 backend::PipeContext pipe_context(const SessionServices& services, backend::ReplySink& sink) {
   const auto micros = [](config::Duration d) { return static_cast<backend::Micros>(d.count()); };
@@ -73,6 +77,8 @@ struct SessionTable::Parts {
   FanOutPool fan_outs;
   net::Nanos next_tick = 0;
   std::size_t sweep_at = 0;
+  std::uint64_t ticks = 0;
+  std::size_t most_bytes = 0;  // of all blocks, since memory was last given back
   std::vector<cluster::NodeIndex> leaving;  // nodes that left the map, with pipes still open
 };
 
@@ -143,6 +149,7 @@ void SessionTable::tick() {
   parts_->next_tick = now + kTick;
   parts_->pipes.tick();
   sweep_clients();
+  give_back_memory();
   retire_nodes();
   enforce_memory_limit();
   const net::BlockPool& blocks = parts_->services.blocks;
@@ -176,14 +183,25 @@ void SessionTable::sweep_clients() {
     parts_->sweep_at = (parts_->sweep_at + 1) % sessions.slots();
     Session* session = sessions.at(parts_->sweep_at);
     if (session == nullptr || session->is_closing()) continue;
-    session->release_idle_memory();
+    session->sweep();
+    if (session->is_closing()) continue;
     const bool idle = session->sequencer().empty() &&
                       now_ms - session->state().active_at_ms > limit_ms;
     if (limit_ms == 0 || !idle) continue;
     parts_->services.stats.clients_closed_idle.add();
     session->drain();
   }
-  if (outstanding() == 0) parts_->services.blocks.trim(kIdleCacheBytes);
+}
+
+// Once a second: free blocks beyond what is in use just now go, to the system if they are many.
+void SessionTable::give_back_memory() {
+  net::BlockPool& blocks = parts_->services.blocks;
+  parts_->most_bytes = std::max(parts_->most_bytes, blocks.bytes_used() + blocks.bytes_cached());
+  if (++parts_->ticks % kSweepTicks != 0) return;
+  blocks.trim(std::max(kIdleCacheBytes, blocks.bytes_used()));
+  if (parts_->most_bytes < blocks.bytes_used() + kBurstBytes) return;
+  parts_->most_bytes = blocks.bytes_used();
+  malloc_trim(0);
 }
 
 void SessionTable::retire_nodes() {

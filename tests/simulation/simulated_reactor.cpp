@@ -3,6 +3,7 @@
 #include "simulation/simulated_reactor.h"
 
 #include <cstring>
+#include <utility>
 
 #include "penstock/log/check.h"
 
@@ -81,8 +82,9 @@ void SimulatedReactor::close(Stream& stream) {
     kept_.erase(fd);
     stream.fd_ = -1;
     stream.closing_ = stream.ended_ = stream.broken_ = false;
-    stream.sending_ = stream.connecting_ = stream.receiving_ = false;
+    stream.connecting_ = stream.receiving_ = false;
     set_now(world_.now());
+    if (std::exchange(stream.sending_, false)) stream.on_sent(0);
     stream.on_closed();
   });
 }

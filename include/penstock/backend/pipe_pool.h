@@ -60,6 +60,8 @@ class PipePool {
 
   PipeContext& context_;
   std::size_t lanes_;
+  Micros last_tick_ = 0;
+  bool ticked_ = false;  // true once last_tick_ means something
   std::vector<std::unique_ptr<net::HostPort>> addresses_;  // by node index; null: no such node
   std::vector<std::unique_ptr<Pipe>> pipes_;               // by node index, protocol and lane
 };

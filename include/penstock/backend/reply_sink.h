@@ -31,7 +31,7 @@ struct TakenRequest {
 // Why a request comes back without a reply.
 enum class Lost : std::uint8_t {
   outcome_unknown,  // the connection broke after it was sent
-  cut_short,        // the connection broke in the middle of a reply, pieces of which were passed on
+  cut_short,        // it stopped in the middle of a reply, pieces of which were passed on
   timed_out,        // the node did not answer in time; its late reply will be dropped
   not_sent,         // no connection within the deadline; it did not run
   returned,         // the pipe gives it up unsent, to be routed anew

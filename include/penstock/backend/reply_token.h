@@ -9,13 +9,14 @@ namespace penstock::backend {
 
 struct ReplyToken {
   static constexpr std::uint32_t kNobody = 0xffffffff;
-  static constexpr std::uint16_t kWhole = 0xffff;
+  static constexpr std::uint32_t kWhole = (1U << 22) - 1;
+  static constexpr std::uint32_t kWorkersMax = (1U << 10) - 1;
 
   std::uint32_t session = kNobody;  // index in its worker's table
   std::uint32_t generation = 0;     // of that index
   std::uint32_t sequence = 0;       // the request's place among its session's
-  std::uint16_t part = kWhole;      // of a command that was split
-  std::uint16_t worker = 0;
+  std::uint32_t part : 22 = kWhole;  // of a command that was split: more than it can have keys
+  std::uint32_t worker : 10 = 0;
 
   bool is_nobody() const { return session == kNobody; }
 };

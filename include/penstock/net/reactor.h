@@ -67,6 +67,7 @@ class Stream {
   bool broken_ = false;        // true exactly when on_end(errno) was called or is queued
   bool closing_ = false;
   bool released_ = false;      // true exactly when on_closed() is due
+  bool cut_short_ = false;     // epoll: true exactly when close() met a send in flight
   int end_error_ = 0;          // for a queued on_end()
 };
 
@@ -133,7 +134,8 @@ class Reactor {
   virtual void start_receive(Stream& stream) = 0;
   virtual void stop_receive(Stream& stream) = 0;
   // Sends bytes that stay where they are until they were reported. At most one send is in flight
-  // per stream. Returns the count taken at once, or kInFlight: then on_sent() or on_end() follows.
+  // per stream. Returns the count taken at once, or kInFlight: then on_sent() follows, with what the
+  // kernel took, before on_end() if that fails and before on_closed() at the latest.
   virtual std::size_t send(Stream& stream, std::span<const iovec> bytes) = 0;
   virtual void close(Stream& stream) = 0;
 

@@ -11,6 +11,9 @@ namespace penstock::net {
 // Throws std::runtime_error with the address and the reason.
 int open_listening_socket(const std::string& address, int backlog);
 
+// Whether the peer has not acknowledged everything that was sent.
+bool has_unsent_bytes(int fd);
+
 // No Nagle, and probes of a silent peer after `keepalive` (0: none).
 void set_client_options(int fd, std::chrono::microseconds keepalive);
 

@@ -67,6 +67,7 @@ class SessionTable final : public backend::ReplySink, public admin::WorkerView {
   struct Parts;
 
   void sweep_clients();
+  void give_back_memory();
   void retire_nodes();
   void enforce_memory_limit();
 
