@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/node_query.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,6 +34,13 @@ bool NodeQuery::send(const std::vector<std::vector<std::string>>& commands) {
   return true;
 }
 
+bool NodeQuery::wait_for_bytes() {
+  using std::chrono::milliseconds;
+  const auto left = std::chrono::ceil<milliseconds>(deadline_ - std::chrono::steady_clock::now());
+  pollfd wanted{fd_, POLLIN, 0};
+  return left > milliseconds(0) && ::poll(&wanted, 1, static_cast<int>(left.count())) > 0;
+}
+
 std::optional<std::string> NodeQuery::read() {
   resp::ReplyScanner scanner;
   while (true) {
@@ -43,6 +51,7 @@ std::optional<std::string> NodeQuery::read() {
       return frame;
     }
     if (status == resp::ScanStatus::error || buffer_.size() > kReplyBytesMax) return std::nullopt;
+    if (!wait_for_bytes()) return std::nullopt;
     char bytes[16384];
     const ssize_t n = ::recv(fd_, bytes, sizeof(bytes), 0);
     if (n <= 0) return std::nullopt;

@@ -21,6 +21,7 @@ void Router::apply(std::shared_ptr<const Topology> topology) {
       for (std::size_t slot = range.first; slot <= range.last; ++slot) node_of_slot_[slot] = master;
     }
   }
+  for (const NodeInfo& master : topology_->slotless()) index_of(master);
   ++version_;
 }
 

@@ -43,9 +43,10 @@ std::string to_string(const Endpoint& endpoint) {
 
 std::shared_ptr<const Topology> Topology::merged(const Topology& before, const View& view) {
   auto after = std::make_shared<Topology>();
+  const bool fresh = is_fresh(before, view);
   const Owners said = owners_of(view.shards);
   Owners owners = said;
-  if (!is_fresh(before, view)) {
+  if (!fresh) {
     owners = owners_of(before.shards_);
     for (std::size_t slot = 0; slot < kSlots; ++slot) {
       if (said[slot] == nullptr) continue;
@@ -55,13 +56,20 @@ std::shared_ptr<const Topology> Topology::merged(const Topology& before, const V
     }
   }
   after->assign(owners);
-  after->current_epoch_ = is_fresh(before, view)
-                              ? view.current_epoch
-                              : std::max(before.current_epoch_, view.current_epoch);
-  after->state_ok_ = view.state_ok;
+  after->slotless_ = fresh ? view.slotless : before.slotless_;
+  after->current_epoch_ =
+      fresh ? view.current_epoch : std::max(before.current_epoch_, view.current_epoch);
+  after->state_ok_ = fresh ? view.state_ok : before.state_ok_;
   after->version_ = before.version_ + 1;
   after->server_version_ =
       view.server_version.empty() ? before.server_version_ : view.server_version;
+  return after;
+}
+
+std::shared_ptr<const Topology> Topology::down(const Topology& before) {
+  auto after = std::make_shared<Topology>(before);
+  after->state_ok_ = false;
+  ++after->version_;
   return after;
 }
 
@@ -91,7 +99,7 @@ void Topology::assign(const std::array<const Shard*, kSlots>& owners) {
 
 bool Topology::same_as(const Topology& other) const {
   return state_ok_ == other.state_ok_ && current_epoch_ == other.current_epoch_ &&
-         shards_ == other.shards_;
+         shards_ == other.shards_ && slotless_ == other.slotless_;
 }
 
 }  // namespace penstock::cluster

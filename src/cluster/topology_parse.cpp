@@ -209,7 +209,12 @@ std::optional<View> parse_cluster_shards(std::string_view reply, const Endpoint&
         shard.replicas.push_back(*node);
       }
     }
-    if (has_master && !shard.slots.empty()) view.shards.push_back(std::move(shard));
+    if (!has_master) continue;
+    if (shard.slots.empty()) {
+      view.slotless.push_back(std::move(shard.master));
+    } else {
+      view.shards.push_back(std::move(shard));
+    }
   }
   return view;
 }
@@ -229,6 +234,8 @@ std::optional<View> parse_cluster_nodes(std::string_view reply, const Endpoint& 
       if (line->usable) replicas.push_back(std::move(*line));
     } else if (!line->slots.empty()) {
       view.shards.push_back({line->node, {}, line->slots, line->epoch});
+    } else if (line->usable) {
+      view.slotless.push_back(line->node);
     }
   }
   for (NodesLine& line : replicas) {
@@ -249,8 +256,9 @@ void apply_server_info(std::string_view reply, View& view) {
   view.server_version = info_field(reply, "redis_version:");
 }
 
-void apply_epochs(const View& nodes, View& view) {
+void apply_nodes(const View& nodes, View& view) {
   view.known_ids = nodes.known_ids;
+  if (view.slotless.empty()) view.slotless = nodes.slotless;
   std::map<std::string_view, std::uint64_t> epochs;
   for (const Shard& shard : nodes.shards) epochs[shard.master.id] = shard.epoch;
   for (Shard& shard : view.shards) {

@@ -80,15 +80,17 @@ void TopologyRefresher::refresh() {
     requested_ = false;
   }
   int opinions = 0;
-  bool trusted = false;
+  bool trusted = false, usable = false;
   for (const Endpoint& node : candidates()) {
     const std::optional<View> view = ask(node);
     if (!view) continue;
     const std::shared_ptr<const Topology> before = current();
+    usable = usable || view->state_ok;
     trusted = view->state_ok && view->current_epoch >= before->current_epoch();
-    hear(*view);
+    take(Topology::merged(*before, *view));
     if (trusted || ++opinions > kSecondOpinions) break;
   }
+  if (!usable) take(Topology::down(*current()));
   stats_.refreshes.add();
   if (!trusted) stats_.failures.add();
   const std::lock_guard lock(mutex_);
@@ -124,7 +126,7 @@ std::optional<View> TopologyRefresher::ask(const Endpoint& node) {
     LOG_LIMITED(warn, "topology: cannot connect to {}", to_string(node));
     return std::nullopt;
   }
-  NodeQuery query(fd);
+  NodeQuery query(fd, options_.timeout);
   std::vector<std::vector<std::string>> commands;
   if (!options_.password.empty()) {
     commands.push_back({"AUTH"});
@@ -148,25 +150,41 @@ std::optional<View> TopologyRefresher::ask(const Endpoint& node) {
   }
   const std::string* const answers = replies.data() + skipped;
   const std::optional<View> nodes = parse_cluster_nodes(answers[1], node);
+  const std::optional<View> shards = parse_cluster_shards(answers[3], node);
   std::optional<View> view = parse_cluster_slots(answers[2], node);
-  if (!view) view = parse_cluster_shards(answers[3], node);
+  // SLOTS does not tell of masters without slots; SHARDS does, by the name that clients are to use.
+  if (view && shards) view->slotless = shards->slotless;
+  if (!view) view = shards;
   if (!view) view = nodes;
   if (!view) {
     LOG_LIMITED(warn, "topology: {} sent no usable map: {}", to_string(node),
                 answers[2].substr(0, std::min<std::size_t>(answers[2].find('\r'), 120)));
     return std::nullopt;
   }
-  if (nodes) apply_epochs(*nodes, *view);
+  const std::string_view problem = problem_of(*view, nodes ? *nodes : *view);
+  if (!problem.empty()) {
+    LOG_LIMITED(warn, "topology: {} {}", to_string(node), problem);
+    return std::nullopt;
+  }
+  if (nodes) apply_nodes(*nodes, *view);
   apply_cluster_info(answers[0], *view);
   apply_server_info(answers[4], *view);
   return view;
 }
 
-void TopologyRefresher::hear(const View& view) {
-  const std::shared_ptr<const Topology> before = current();
-  const std::shared_ptr<const Topology> after = Topology::merged(*before, view);
-  if (after->same_as(*before)) return;
+// Why a node's map is of no use; empty: it is of use.
+std::string_view TopologyRefresher::problem_of(const View& view, const View& nodes) const {
+  if (std::count(nodes.known_ids.begin(), nodes.known_ids.end(), options_.self) > 0) {
+    return "is this proxy itself";
+  }
+  return view.shards.empty() ? "knows of no slots" : "";
+}
+
+void TopologyRefresher::take(std::shared_ptr<const Topology> after) {
+  if (after->same_as(*current())) return;
   stats_.changes.add();
+  // Workers first: whoever is told that the cluster is known must find it known.
+  publish_(after);
   {
     const std::lock_guard lock(mutex_);
     current_ = after;
@@ -174,7 +192,6 @@ void TopologyRefresher::hear(const View& view) {
   spdlog::info("topology: version {}, epoch {}, {} shards, {} of {} slots, state {}",
                after->version(), after->current_epoch(), after->shards().size(),
                after->slots_covered(), kSlots, after->state_ok() ? "ok" : "fail");
-  publish_(after);
 }
 
 }  // namespace penstock::cluster

@@ -51,6 +51,7 @@ struct Shard {
 // What one node said about the cluster.
 struct View {
   std::vector<Shard> shards;
+  std::vector<NodeInfo> slotless;      // masters that own nothing yet; ASK may name them
   std::vector<std::string> known_ids;  // of every node it knows; empty when it was not told
   std::uint64_t current_epoch = 0;
   bool state_ok = true;  // cluster_state
@@ -65,8 +66,8 @@ std::optional<View> parse_cluster_nodes(std::string_view reply, const Endpoint& 
 void apply_cluster_info(std::string_view reply, View& view);
 // redis_version of an INFO reply, into the view.
 void apply_server_info(std::string_view reply, View& view);
-// Config epochs and known ids of a CLUSTER NODES view, into one from SLOTS or SHARDS.
-void apply_epochs(const View& nodes, View& view);
+// Config epochs, known ids and masters without slots of a CLUSTER NODES view, into another one.
+void apply_nodes(const View& nodes, View& view);
 
 class Topology {
  public:
@@ -77,8 +78,11 @@ class Topology {
   // The map after hearing `view`: a fresh view replaces the map; a stale one, or one from a node
   // that cannot see the majority, only adds what is provably newer.
   static std::shared_ptr<const Topology> merged(const Topology& before, const View& view);
+  // The same map of a cluster that cannot be used now.
+  static std::shared_ptr<const Topology> down(const Topology& before);
 
   const std::vector<Shard>& shards() const { return shards_; }
+  const std::vector<NodeInfo>& slotless() const { return slotless_; }
   // The owner of a slot, or null.
   const Shard* shard_of(Slot slot) const {
     const std::uint16_t index = shard_of_slot_[slot];
@@ -97,6 +101,7 @@ class Topology {
   void assign(const std::array<const Shard*, kSlots>& owners);
 
   std::vector<Shard> shards_;
+  std::vector<NodeInfo> slotless_;
   std::array<std::uint16_t, kSlots> shard_of_slot_;
   std::uint64_t version_ = 0;
   std::uint64_t current_epoch_ = 0;

@@ -25,7 +25,8 @@ class TopologyRefresher {
     std::vector<Endpoint> seeds;
     std::string username, password;
     std::chrono::milliseconds interval{15000};
-    std::chrono::milliseconds timeout{1000};  // to connect, and for each answer
+    std::chrono::milliseconds timeout{1000};  // to connect, and then for all answers of a node
+    std::string self;  // the proxy's own node id: a seed that leads back here is no cluster
   };
   struct Stats {
     stats::Counter refreshes, failures, changes;
@@ -55,7 +56,8 @@ class TopologyRefresher {
   void refresh();
   std::vector<Endpoint> candidates();
   std::optional<View> ask(const Endpoint& node);
-  void hear(const View& view);
+  std::string_view problem_of(const View& view, const View& nodes) const;
+  void take(std::shared_ptr<const Topology> after);
 
   const Options options_;
   const Dial dial_;
