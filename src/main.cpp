@@ -32,6 +32,7 @@ int run(const Options& options) {
     std::puts("the configuration is good");
     return 0;
   }
+  penstock::server::block_signals();  // before any thread: each inherits what is blocked
   penstock::log::start(config.log.level, config.log.file);
   int status = 0;
   {

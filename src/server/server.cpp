@@ -102,6 +102,7 @@ struct Server::Parts {
                 },
                 .memory_used = [this] { return memory_used(); },
                 .memory_limit = memory_limit(config.limits.memory)};
+  std::atomic<bool> started{false};  // true once `workers` stays as it is
   std::atomic<std::uint64_t> next_client_id{1};
   std::atomic<std::uint64_t> ops_per_second{0};
   std::uint64_t last_commands = 0;
@@ -116,7 +117,9 @@ void Server::Parts::build_view() {
   view.ops_per_second = [this] { return ops_per_second.load(std::memory_order_relaxed); };
 }
 
+// Called by the workers, which run before the last of them is made.
 std::size_t Server::Parts::memory_used() const {
+  if (!started.load(std::memory_order_acquire)) return 0;
   std::size_t total = 0;
   for (const auto& worker : workers) total += worker->stats().buffer_bytes.get();
   return total;
@@ -182,6 +185,7 @@ void Server::Parts::start_workers() {
     engine = net::Engine::epoll;
     if (!start_all(engine, error)) throw std::runtime_error("cannot start the workers: " + error);
   }
+  started.store(true, std::memory_order_release);
   view.engine = engine == net::Engine::io_uring ? "io_uring" : "epoll";
   for (const auto& worker : workers) {
     view.workers.push_back(&worker->stats());
@@ -201,6 +205,7 @@ void Server::Parts::start_refresher() {
       std::chrono::duration_cast<std::chrono::milliseconds>(config.cluster.refresh_interval);
   options.timeout =
       std::chrono::duration_cast<std::chrono::milliseconds>(config.backend.connect_timeout);
+  options.self = view.run_id;
   const auto dial = [this](const cluster::Endpoint& node, std::chrono::milliseconds timeout) {
     const auto address = resolver.resolve_within({node.host, node.port}, timeout);
     return address ? net::dial(*address, timeout) : -1;
@@ -247,6 +252,7 @@ void Server::Parts::drain() {
     Worker& worker = *workers[i % workers.size()];
     worker.post([&worker, &listener = *listeners[i]] {
       worker.reactor().stop_listening(listener);
+      ::shutdown(listener.fd(), SHUT_RDWR);  // or the kernel would go on taking connections
     });
   }
   for (const auto& worker : workers) {
@@ -273,11 +279,13 @@ void Server::Parts::update_rate() {
   last_rate_at = now;
 }
 
-Server::Server(const config::Config& config) : parts_(std::make_unique<Parts>(config)) {
-  // Every thread inherits this: signals come to run() only.
+void block_signals() {
   const sigset_t signals = handled_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+}
+
+Server::Server(const config::Config& config) : parts_(std::make_unique<Parts>(config)) {
   raise_descriptor_limit(config.server.max_clients + kOtherDescriptors);
   parts_->build_view();
   parts_->open_listeners();

@@ -9,6 +9,10 @@
 
 namespace penstock::server {
 
+// Leaves the signals that Server::run() handles to it alone. To be called before any thread starts,
+// because each inherits it.
+void block_signals();
+
 class Server {
  public:
   // Opens the listening sockets and starts the workers. Throws std::runtime_error with one line.
