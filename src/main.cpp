@@ -49,7 +49,8 @@ int main(int argc, char** argv) {
   CLI::App app("Penstock, a proxy that makes a Redis or Valkey cluster look like one big Redis");
   Options options;
   app.add_option("-c,--config", options.file, "Read this TOML file")->type_name("FILE");
-  app.add_option("--set", options.overrides, "Override one key of the file, such as io.engine=epoll")
+  app.add_option("--set", options.overrides,
+                 "Override one key of the file, such as io.engine=epoll")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -137,7 +137,8 @@ void list(LocalCall& call, const AdminContext& context) {
       [all, ids, &commands](WorkerView& worker) {
         std::string lines;
         worker.for_each_client([&](const ClientFacts& facts) {
-          const bool named = std::count(ids.begin(), ids.end(), static_cast<std::int64_t>(facts.state.id)) > 0;
+          const bool named =
+              std::count(ids.begin(), ids.end(), static_cast<std::int64_t>(facts.state.id)) > 0;
           if (all && (ids.empty() || named)) lines += describe(facts, commands) + "\n";
         });
         return lines;
@@ -224,7 +225,11 @@ void kill(LocalCall& call, const AdminContext&) {
       },
       [old_form, kills_me](const std::vector<std::string>& parts) {
         std::int64_t killed = kills_me ? 1 : 0;
-        for (const std::string& part : parts) killed += std::stol(part);
+        for (const std::string& part : parts) {
+          std::int64_t count = 0;
+          resp::parse_integer(part, count);
+          killed += count;
+        }
         std::string out;
         resp::ReplyWriter reply(out, resp::Protocol::resp2);  // the same bytes in both
         if (!old_form) {

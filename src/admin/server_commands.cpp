@@ -129,9 +129,9 @@ void config_get(LocalCall& call, const AdminContext& context) {
 
 void config_help(LocalCall& call, const AdminContext&) {
   reply_help(call.reply,
-             {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-              "GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
-              "HELP", "    Prints this help."});
+             {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "GET <pattern>",
+              "    Return parameters matching the glob-like <pattern> and their values.", "HELP",
+              "    Prints this help."});
 }
 
 void role(LocalCall& call, const AdminContext&) {

@@ -19,6 +19,9 @@ namespace {
 constexpr Micros kFirstBackOff = 50'000;
 constexpr Micros kLongestBackOff = 1'000'000;
 
+// A read that lost so many connections may be what breaks them: its reply may be no reply.
+constexpr std::uint8_t kReadAttemptsMax = 5;
+
 constexpr std::size_t kPiecesMax = 16;  // of one send: up to 1 MiB
 
 // Both are modulo 2^32, so only their difference means something.
@@ -178,8 +181,9 @@ void Pipe::sort_out_requests() {
     Entry& entry = each->entry;
     if (entry.expired) continue;
     const bool cut_short = each->why == Lost::cut_short;
-    const bool keep = !each->was_sent || (entry.times.repeatable && !cut_short &&
-                                          !wrote.contains(entry.token.session));
+    const bool repeatable = entry.times.repeatable && entry.times.attempts < kReadAttemptsMax;
+    const bool keep = !each->was_sent ||
+                      (repeatable && !cut_short && !wrote.contains(entry.token.session));
     if (!entry.times.repeatable && each->was_sent) wrote.insert(entry.token.session);
     if (each->was_sent) ++entry.times.attempts;
     (keep ? kept : lost).push_back(std::move(*each));
@@ -242,10 +246,12 @@ void Pipe::tick() {
 }
 
 void Pipe::excuse(Micros stall) {
-  for (std::size_t i = 0; i < requests_.size(); ++i) requests_[i].times.queued += stall;
-  state_since_ += stall;
-  last_heard_ += stall;
-  down_since_ += stall;
+  // What began during the stall begins now.
+  const auto shift = [now = now(), stall](Micros& when) { when += std::min(now - when, stall); };
+  for (std::size_t i = 0; i < requests_.size(); ++i) shift(requests_[i].times.queued);
+  shift(state_since_);
+  shift(last_heard_);
+  shift(down_since_);
 }
 
 // Requests are answered in order, so the oldest times out first.

@@ -5,17 +5,45 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <utility>
 
 #include "config/schema.h"
 
 namespace penstock::config {
 namespace {
 
+constexpr std::string_view kReferenceHead = R"(# Configuration
+
+The keys of the TOML file that `penstock -c FILE` reads, as `penstock --print-reference` prints
+them; each has a default, so a file needs only what differs. Durations and sizes are texts with a
+unit, such as `"200us"`, `"15s"`, `"64kb"` and `"1gb"`. `--set section.key=value`, as in
+`--set io.engine=epoll`, beats the file; of two for one key, the last counts.
+)";
+
 // Where a value came from, for the error line: "FILE:LINE" or "--set".
 using Place = std::string;
 
-[[noreturn]] void fail(const Place& place, std::string_view key, std::string_view what) {
-  throw ConfigError(fmt::format("{}: {}: {}", place, key, what));
+Place place_of(const std::string& file, const toml::source_region& source) {
+  return fmt::format("{}:{}", file, source.begin.line);
+}
+
+// Names in a file may have any character, and the error must be one line.
+[[noreturn]] void fail(const Place& place, std::string_view what) {
+  std::string line = fmt::format("{}: {}", place, what);
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  std::replace_if(line.begin(), line.end(), is_control, '?');
+  throw ConfigError(line);
+}
+
+[[noreturn]] void fail(const Place& place, std::string_view name, std::string_view what) {
+  fail(place, fmt::format("{}: {}", name, what));
 }
 
 // How far two names are apart, for "did you mean" (Levenshtein distance).
@@ -32,104 +60,145 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// The keys of a section, without its name; none when there is no such section.
+std::vector<std::string> keys_of(std::string_view section) {
+  const std::string prefix = std::string(section) + ".";
+  std::vector<std::string> keys;
+  for (const Key& key : schema()) {
+    if (key.name.starts_with(prefix)) keys.push_back(key.name.substr(prefix.size()));
+  }
+  return keys;
+}
+
+std::string allowed_sections() {
+  std::vector<std::string> sections;
+  for (const Key& key : schema()) {
+    const std::string section = key.name.substr(0, key.name.find('.'));
+    if (sections.empty() || sections.back() != section) sections.push_back(section);
+  }
+  return fmt::format("allowed sections: {}", fmt::join(sections, ", "));
+}
+
 std::string unknown_key(std::string_view name) {
+  constexpr std::size_t kFarthest = 3;  // edits beyond which a name is another one
   const Key* nearest = nullptr;
-  std::size_t best = 4;
-  std::string section;
-  const std::string prefix(name.substr(0, name.find('.') + 1));
+  std::size_t best = kFarthest + 1;
   for (const Key& key : schema()) {
     if (const std::size_t d = distance(name, key.name); d < best) {
       best = d;
       nearest = &key;
     }
-    if (prefix.size() > 1 && key.name.starts_with(prefix)) {
-      section += (section.empty() ? "" : ", ") + key.name.substr(prefix.size());
-    }
   }
   if (nearest != nullptr) return "unknown key; did you mean " + nearest->name + "?";
-  if (!section.empty()) return "unknown key; allowed in this section: " + section;
-  return "unknown key; allowed sections: server, io, cluster, backend, reply_cache, limits, log";
+  const std::vector<std::string> keys = keys_of(name.substr(0, name.find('.')));
+  if (keys.empty()) return "unknown key; " + allowed_sections();
+  return fmt::format("unknown key; allowed in this section: {}", fmt::join(keys, ", "));
 }
 
-void set(Config& config, const Place& place, const std::string& name, const toml::node& node) {
+// `wrong`: the value, or an element of it.
+std::string wrong_value(const Key& key, const toml::node& value, const toml::node& wrong) {
+  std::string what = "must be " + key.allowed;
+  const std::optional<std::string> text = wrong.value_exact<std::string>();
+  if (&wrong != &value && text) what += fmt::format(", not \"{}\"", *text);
+  return what;
+}
+
+std::string content_of(const std::string& file) {
+  const auto close = [](std::FILE* stream) { std::fclose(stream); };
+  const std::unique_ptr<std::FILE, decltype(close)> stream(std::fopen(file.c_str(), "rb"), close);
+  std::string content;
+  std::array<char, 4096> piece;
+  for (std::size_t size = piece.size(); stream != nullptr && size == piece.size();) {
+    size = std::fread(piece.data(), 1, piece.size(), stream.get());
+    content.append(piece.data(), size);
+  }
+  if (stream == nullptr || std::ferror(stream.get()) != 0) {
+    fail(file, fmt::format("cannot be read: {}", std::strerror(errno)));
+  }
+  return content;
+}
+
+// The key whose value is at this position, where one line has both; else null. For errors that TOML
+// itself finds, as in "level = info" and "idle_timeout = 30s".
+const Key* key_at(const std::string& content, const toml::source_position& position) {
+  std::istringstream lines(content);
+  std::string section;
+  std::string line;
+  for (toml::source_index number = 1; std::getline(lines, line); ++number) {
+    if (number == position.line) break;
+    if (line.starts_with('[')) section = line.substr(1, line.find(']') - 1);
+  }
+  const std::size_t equals = line.find('=');
+  if (equals == std::string::npos || position.column <= equals) return nullptr;
+  const std::string name = line.substr(0, equals);
+  const std::size_t first = name.find_first_not_of(" \t");
+  const std::size_t last = name.find_last_not_of(" \t");
+  if (first == std::string::npos) return nullptr;
+  return find_key(section + "." + name.substr(first, last - first + 1));
+}
+
+toml::table parse(const std::string& file) {
+  const std::string content = content_of(file);
+  try {
+    return toml::parse(content, file);
+  } catch (const toml::parse_error& error) {
+    const Place place = place_of(file, error.source());
+    const Key* key = key_at(content, error.source().begin);
+    if (key == nullptr) fail(place, error.description());
+    fail(place, key->name, fmt::format("{}; must be {}", error.description(), key->allowed));
+  }
+}
+
+void read_key(Config& config, const std::string& file, const std::string& name,
+              const toml::source_region& source, const toml::node& value) {
   const Key* key = find_key(name);
-  if (key == nullptr) fail(place, name, unknown_key(name));
-  if (!key->read(config, node)) fail(place, name, "must be " + key->allowed);
-}
-
-Place place_of(const std::string& file, const toml::source_region& source) {
-  return fmt::format("{}:{}", file, source.begin.line);
+  if (key == nullptr) fail(place_of(file, source), name, unknown_key(name));
+  if (const toml::node* wrong = key->read(config, value)) {
+    // A long list may have one line for each element.
+    const toml::source_region& where = wrong == &value ? source : wrong->source();
+    fail(place_of(file, where), name, wrong_value(*key, value, *wrong));
+  }
 }
 
 void read_file(Config& config, const std::string& file) {
-  toml::table table;
-  try {
-    table = toml::parse_file(file);
-  } catch (const toml::parse_error& error) {
-    if (error.source().begin.line == 0) throw ConfigError(file + ": cannot be read");
-    throw ConfigError(fmt::format("{}: {}", place_of(file, error.source()), error.description()));
-  }
-  for (const auto& [section, content] : table) {
+  const toml::table content = parse(file);
+  for (const auto& [section, node] : content) {
     const std::string name(section.str());
-    const toml::table* keys = content.as_table();
+    const Place place = place_of(file, section.source());
+    const bool is_section = !keys_of(name).empty();
+    const toml::table* keys = node.as_table();
     if (keys == nullptr) {
-      fail(place_of(file, content.source()), name,
-           "must be in a section, such as [server]");
+      fail(place, name,
+           is_section ? fmt::format("must be a section: [{}]", name)
+                      : "must be in a section, such as [server]; " + allowed_sections());
     }
-    if (keys->empty() && unknown_key(name + ".").find("allowed sections") != std::string::npos) {
-      fail(place_of(file, content.source()), name, unknown_key(name));
-    }
-    for (const auto& [key, node] : *keys) {
-      set(config, place_of(file, key.source()), name + "." + std::string(key.str()), node);
+    if (keys->empty() && !is_section) fail(place, name, "unknown section; " + allowed_sections());
+    for (const auto& [key, value] : *keys) {
+      read_key(config, file, fmt::format("{}.{}", name, key.str()), key.source(), value);
     }
   }
 }
 
-// The value of an override is TOML, or a plain text where that is no TOML.
+// The value of an override is TOML where that is what the key takes, or else a plain text:
+// "--set server.password=1234" means the text.
 void apply_override(Config& config, const std::string& assignment) {
+  const Place place = "--set";
   const std::size_t equals = assignment.find('=');
-  if (equals == std::string::npos) fail("--set", assignment, "must be key=value");
+  if (equals == std::string::npos) fail(place, assignment, "must be key=value");
   const std::string name = assignment.substr(0, equals);
-  const std::string value = assignment.substr(equals + 1);
+  const std::string text = assignment.substr(equals + 1);
+  const Key* key = find_key(name);
+  if (key == nullptr) fail(place, name, unknown_key(name));
   toml::table table;
   try {
-    table = toml::parse("value = " + value);
+    table = toml::parse("value = " + text);
   } catch (const toml::parse_error&) {
-    table.insert_or_assign("value", value);
+    table.insert_or_assign("value", text);
   }
-  const Key* key = find_key(name);
-  if (key != nullptr && !key->read(config, *table.get("value"))) {
-    // "--set server.password=1234" means the text.
-    table.insert_or_assign("value", value);
-  }
-  set(config, "--set", name, *table.get("value"));
-}
-
-// What no single key can say.
-void check(const Config& config) {
-  const auto ends_in_port = [](const std::string& address) {
-    const std::size_t colon = address.rfind(':');
-    if (colon == std::string::npos || colon == 0 || address.size() - colon > 6) return false;
-    const std::string digits = address.substr(colon + 1);
-    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return false;
-    return std::stoul(digits) <= 65535;
-  };
-  for (const std::string& address : config.server.listen) {
-    if (!address.starts_with("unix:/") && !ends_in_port(address)) {
-      fail("server.listen", address, "must be " + find_key("server.listen")->allowed);
-    }
-  }
-  for (const std::string& address : config.cluster.seeds) {
-    if (!ends_in_port(address)) {
-      fail("cluster.seeds", address, "must be " + find_key("cluster.seeds")->allowed);
-    }
-  }
-  if (!config.server.announce.empty() && !ends_in_port(config.server.announce)) {
-    fail("server.announce", config.server.announce, "must be host:port");
-  }
-  if (config.backend.client_name.find_first_of(" \r\n") != std::string::npos) {
-    fail("backend.client_name", config.backend.client_name, "must not contain spaces");
-  }
+  const toml::node& value = *table.get("value");
+  const toml::node* wrong = key->read(config, value);
+  if (wrong == nullptr || key->read(config, toml::value<std::string>(text)) == nullptr) return;
+  fail(place, name, wrong_value(*key, value, *wrong));
 }
 
 std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
@@ -154,7 +223,6 @@ Config load(const std::string& file, const std::vector<std::string>& overrides) 
   Config config;
   if (!file.empty()) read_file(config, file);
   for (const std::string& each : overrides) apply_override(config, each);
-  check(config);
   return config;
 }
 
@@ -163,28 +231,30 @@ std::string print(const Config& config) {
   std::string section;
   for (const Key& key : schema()) {
     const std::size_t dot = key.name.find('.');
+    out += "\n";
     if (key.name.substr(0, dot) != section) {
       section = key.name.substr(0, dot);
-      out += "\n[" + section + "]\n";
+      out += "[" + section + "]\n";
     }
-    for (const std::string& line : wrapped(key.comment, 96)) out += "# " + line + "\n";
-    out += "# Allowed: " + key.allowed + ".\n";
+    for (const std::string& text : {key.comment, "Allowed: " + key.allowed + "."}) {
+      for (const std::string& line : wrapped(text, 96)) out += "# " + line + "\n";
+    }
     const bool hidden = key.secret && key.print(config) != key.print(Config{});
-    out += key.name.substr(dot + 1) + " = " + (hidden ? "\"\"  # set, not shown" : key.print(config)) +
-           "\n\n";
+    const std::string value = hidden ? "\"\"  # set, not shown" : key.print(config);
+    out += fmt::format("{} = {}\n", key.name.substr(dot + 1), value);
   }
-  out.pop_back();
   return out;
 }
 
 std::string print_reference() {
-  std::string out;
+  std::string out(kReferenceHead);
   std::string section;
   for (const Key& key : schema()) {
     const std::size_t dot = key.name.find('.');
     if (key.name.substr(0, dot) != section) {
       section = key.name.substr(0, dot);
-      out += "\n## [" + section + "]\n\n| key | default | allowed | what it does |\n|---|---|---|---|\n";
+      out += "\n## [" + section + "]\n\n";
+      out += "| key | default | allowed | what it does |\n|---|---|---|---|\n";
     }
     out += fmt::format("| `{}` | `{}` | {} | {} |\n", key.name.substr(dot + 1),
                        key.print(Config{}), key.allowed, key.comment);

@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <utility>
 
+#include "config/addresses.h"
 #include "config/units.h"
 
 namespace penstock::config {
@@ -24,145 +25,175 @@ const T& get(Member<T> member, const Config& config) {
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code < 0x20 || code == 0x7f) {
+      out += fmt::format("\\u{:04X}", code);
+      continue;
+    }
     if (c == '"' || c == '\\') out += '\\';
     out += c;
   }
   return out + '"';
 }
 
-Key text(std::string name, Member<std::string> member, std::string allowed, std::string comment) {
+// A key with one value. `parse` has none for a node of the wrong type or out of range.
+template <typename T, typename Parse, typename Print>
+Key scalar(std::string name, Member<T> member, std::string allowed, std::string comment,
+           Parse parse, Print print) {
   return {std::move(name), std::move(comment), std::move(allowed), false,
-          [member](Config& config, const toml::node& node) {
-            const auto value = node.value_exact<std::string>();
-            if (value) member(config) = *value;
-            return value.has_value();
+          [=](Config& config, const toml::node& node) -> const toml::node* {
+            const std::optional<T> value = parse(node);
+            if (!value) return &node;
+            member(config) = *value;
+            return nullptr;
           },
-          [member](const Config& config) { return quoted(get(member, config)); }};
+          [=](const Config& config) { return print(get(member, config)); }};
+}
+
+template <typename T>
+std::optional<T> within(std::optional<T> value, T least, T most) {
+  return value && least <= *value && *value <= most ? value : std::nullopt;
+}
+
+// True exactly when a text is good.
+using Check = bool (*)(std::string_view);
+
+bool is_any(std::string_view) { return true; }
+
+bool is_node_address_or_empty(std::string_view text) {
+  return text.empty() || is_node_address(text);
+}
+
+// What the servers' CLIENT SETNAME takes.
+bool is_client_name(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '!' && c <= '~'; });
+}
+
+Key text(std::string name, Member<std::string> member, Check check, std::string allowed,
+         std::string comment) {
+  const auto parse = [check](const toml::node& node) {
+    const std::optional<std::string> value = node.value_exact<std::string>();
+    return value && check(*value) ? value : std::nullopt;
+  };
+  return scalar(std::move(name), member, std::move(allowed), std::move(comment), parse, quoted);
 }
 
 Key secret(std::string name, Member<std::string> member, std::string comment) {
-  Key key = text(std::move(name), member, "a text", std::move(comment));
+  Key key = text(std::move(name), member, is_any, "a text", std::move(comment));
   key.secret = true;
   return key;
 }
 
-Key texts(std::string name, Member<std::vector<std::string>> member, std::string allowed,
-          std::string comment) {
+// A list of one text or more.
+Key texts(std::string name, Member<std::vector<std::string>> member, Check check,
+          std::string allowed, std::string comment) {
   return {std::move(name), std::move(comment), std::move(allowed), false,
-          [member](Config& config, const toml::node& node) {
+          [=](Config& config, const toml::node& node) -> const toml::node* {
             const toml::array* array = node.as_array();
-            if (array == nullptr || array->empty()) return false;
+            if (array == nullptr || array->empty()) return &node;
             std::vector<std::string> values;
             for (const toml::node& element : *array) {
               const auto value = element.value_exact<std::string>();
-              if (!value || value->empty()) return false;
+              if (!value || !check(*value)) return &element;
               values.push_back(*value);
             }
             member(config) = std::move(values);
-            return true;
+            return nullptr;
           },
           [member](const Config& config) {
             std::string out;
             for (const std::string& value : get(member, config)) {
-              out += (out.empty() ? "" : ", ") + quoted(value);
+              if (!out.empty()) out += ", ";
+              out += quoted(value);
             }
-            return "[" + out + "]";
+            return fmt::format("[{}]", out);
           }};
 }
 
 Key flag(std::string name, Member<bool> member, std::string comment) {
-  return {std::move(name), std::move(comment), "true or false", false,
-          [member](Config& config, const toml::node& node) {
-            const auto value = node.value_exact<bool>();
-            if (value) member(config) = *value;
-            return value.has_value();
-          },
-          [member](const Config& config) { return get(member, config) ? "true" : "false"; }};
+  return scalar(
+      std::move(name), member, "true or false", std::move(comment),
+      [](const toml::node& node) { return node.value_exact<bool>(); },
+      [](bool value) { return value ? "true" : "false"; });
 }
 
 Key number(std::string name, Member<std::uint64_t> member, std::int64_t least, std::int64_t most,
            std::string comment) {
-  return {std::move(name), std::move(comment),
-          fmt::format("a whole number from {} to {}", least, most), false,
-          [=](Config& config, const toml::node& node) {
-            const auto value = node.value_exact<std::int64_t>();
-            if (!value || *value < least || *value > most) return false;
-            member(config) = static_cast<std::uint64_t>(*value);
-            return true;
-          },
-          [member](const Config& config) { return std::to_string(get(member, config)); }};
+  return scalar(
+      std::move(name), member, fmt::format("a whole number from {} to {}", least, most),
+      std::move(comment),
+      [=](const toml::node& node) {
+        return within(node.value_exact<std::int64_t>(), least, most);
+      },
+      [](std::uint64_t value) { return std::to_string(value); });
 }
 
 Key duration(std::string name, Member<Duration> member, Duration least, Duration most,
              std::string comment) {
-  return {std::move(name), std::move(comment),
-          fmt::format("a duration with a unit (us, ms, s, m, h) from \"{}\" to \"{}\"",
-                      print_duration(least), print_duration(most)),
-          false,
-          [=](Config& config, const toml::node& node) {
-            const auto value = node.value_exact<std::string>();
-            const auto parsed = value ? parse_duration(*value) : std::nullopt;
-            if (!parsed || *parsed < least || *parsed > most) return false;
-            member(config) = *parsed;
-            return true;
-          },
-          [member](const Config& config) { return quoted(print_duration(get(member, config))); }};
+  return scalar(
+      std::move(name), member,
+      fmt::format("a duration with a unit (us, ms, s, m, h) from \"{}\" to \"{}\"",
+                  print_duration(least), print_duration(most)),
+      std::move(comment),
+      [=](const toml::node& node) {
+        const auto value = node.value_exact<std::string>();
+        return within(value ? parse_duration(*value) : std::nullopt, least, most);
+      },
+      [](Duration value) { return quoted(print_duration(value)); });
 }
 
 Key size(std::string name, Member<std::uint64_t> member, std::uint64_t least, std::uint64_t most,
          std::string comment) {
-  return {std::move(name), std::move(comment),
-          fmt::format("a size with a unit (b, kb, mb, gb) from \"{}\" to \"{}\"",
-                      print_size(least), print_size(most)),
-          false,
-          [=](Config& config, const toml::node& node) {
-            const auto value = node.value_exact<std::string>();
-            const auto parsed = value ? parse_size(*value) : std::nullopt;
-            if (!parsed || *parsed < least || *parsed > most) return false;
-            member(config) = *parsed;
-            return true;
-          },
-          [member](const Config& config) { return quoted(print_size(get(member, config))); }};
+  return scalar(
+      std::move(name), member,
+      fmt::format("a size with a unit (b, kb, mb, gb) from \"{}\" to \"{}\"", print_size(least),
+                  print_size(most)),
+      std::move(comment),
+      [=](const toml::node& node) {
+        const auto value = node.value_exact<std::string>();
+        return within(value ? parse_size(*value) : std::nullopt, least, most);
+      },
+      [](std::uint64_t value) { return quoted(print_size(value)); });
 }
 
 template <typename T>
 using Names = std::vector<std::pair<std::string, T>>;
 
 template <typename T>
-Key choice(std::string name, Member<T> member, Names<T> names, std::string comment) {
+Key choice(std::string name, Member<T> member, const Names<T>& names, std::string comment) {
   std::string allowed = "one of";
   for (const auto& [text, value] : names) allowed += fmt::format(" \"{}\"", text);
-  return {std::move(name), std::move(comment), std::move(allowed), false,
-          [=](Config& config, const toml::node& node) {
-            const auto given = node.value_exact<std::string>();
-            for (const auto& [text, value] : names) {
-              if (given != text) continue;
-              member(config) = value;
-              return true;
-            }
-            return false;
-          },
-          [=](const Config& config) {
-            for (const auto& [text, value] : names) {
-              if (value == get(member, config)) return quoted(text);
-            }
-            return std::string();
-          }};
+  const auto parse = [names](const toml::node& node) -> std::optional<T> {
+    const auto given = node.value_exact<std::string>();
+    for (const auto& [text, value] : names) {
+      if (given == text) return value;
+    }
+    return std::nullopt;
+  };
+  const auto print = [names](const T& wanted) {
+    for (const auto& [text, value] : names) {
+      if (value == wanted) return quoted(text);
+    }
+    return std::string();
+  };
+  return scalar(std::move(name), member, std::move(allowed), std::move(comment), parse, print);
 }
 
 // A choice among texts that are kept as they are.
-Key word(std::string name, Member<std::string> member, std::vector<std::string> words,
+Key word(std::string name, Member<std::string> member, const std::vector<std::string>& words,
          std::string comment) {
   Names<std::string> names;
   for (const std::string& each : words) names.emplace_back(each, each);
-  return choice<std::string>(std::move(name), member, std::move(names), std::move(comment));
+  return choice<std::string>(std::move(name), member, names, std::move(comment));
 }
 
 // A feature that is not there yet: its key exists, and only "off" is taken.
 Key off(std::string name, Member<bool> member, std::string comment) {
   Key key = flag(std::move(name), member, std::move(comment));
   key.allowed = "false (true is not supported yet)";
-  key.read = [](Config&, const toml::node& node) { return node.value_exact<bool>() == false; };
+  key.read = [](Config&, const toml::node& node) {
+    return node.value_exact<bool>() == false ? nullptr : &node;
+  };
   return key;
 }
 
@@ -175,12 +206,15 @@ using std::chrono::seconds;
 constexpr std::uint64_t kKb = 1ULL << 10, kMb = 1ULL << 20, kGb = 1ULL << 30;
 
 void add_server(std::vector<Key>& keys) {
-  keys.push_back(texts("server.listen", MEMBER(server.listen),
-                       "a list of \"host:port\", \"[ipv6]:port\" or \"unix:/path\"",
+  keys.push_back(texts("server.listen", MEMBER(server.listen), is_listen_address,
+                       "a list of \"host:port\" or \"[ipv6]:port\" (ports 0 to 65535, 0: any free "
+                       "one) or \"unix:/path\" (paths up to 107 bytes)",
                        "Where clients connect."));
-  keys.push_back(text("server.announce", MEMBER(server.announce), "\"host:port\" or an empty text",
+  keys.push_back(text("server.announce", MEMBER(server.announce), is_node_address_or_empty,
+                      "\"host:port\" or \"[ipv6]:port\" (ports 1 to 65535), or an empty text",
                       "The address that cluster-aware clients are told. "
                       "Empty: the one they dialled."));
+  // Never beyond 1023: a reply token has ten bits for its worker.
   keys.push_back(number("server.workers", MEMBER(server.workers), 0, 256,
                         "Worker threads. 0: one per CPU this process may use."));
   keys.push_back(flag("server.pin_workers", MEMBER(server.pin_workers),
@@ -217,10 +251,10 @@ void add_io(std::vector<Key>& keys) {
 }
 
 void add_cluster(std::vector<Key>& keys) {
-  keys.push_back(texts("cluster.seeds", MEMBER(cluster.seeds),
-                       "a list of \"host:port\" or \"[ipv6]:port\"",
+  keys.push_back(texts("cluster.seeds", MEMBER(cluster.seeds), is_node_address,
+                       "a list of \"host:port\" or \"[ipv6]:port\" (ports 1 to 65535)",
                        "Nodes to learn the cluster from. One that answers is enough."));
-  keys.push_back(text("cluster.username", MEMBER(cluster.username), "a text",
+  keys.push_back(text("cluster.username", MEMBER(cluster.username), is_any, "a text",
                       "The ACL user to authenticate to the nodes as. Empty: the default user."));
   keys.push_back(secret("cluster.password", MEMBER(cluster.password),
                         "The password for the nodes. Empty: no AUTH is sent."));
@@ -238,9 +272,9 @@ void add_backend(std::vector<Key>& keys) {
                                   "worker's own."));
   keys.push_back(number("backend.connections_per_node", MEMBER(backend.connections_per_node), 1,
                         16, "Connections of each worker to each node, for each protocol in use."));
-  keys.push_back(text("backend.client_name", MEMBER(backend.client_name),
-                      "a text without spaces; empty: none",
-                      "The name the nodes see in their CLIENT LIST."));
+  keys.push_back(text("backend.client_name", MEMBER(backend.client_name), is_client_name,
+                      "printable ASCII without spaces, or an empty text",
+                      "The name the nodes see in their CLIENT LIST. Empty: none."));
   keys.push_back(duration("backend.connect_timeout", MEMBER(backend.connect_timeout),
                           milliseconds(10), seconds(60),
                           "How long a connection to a node may take, handshake included."));
@@ -263,6 +297,7 @@ void add_rest(std::vector<Key>& keys) {
   keys.push_back(size("limits.client_output_soft", MEMBER(limits.client_output_soft), 4 * kKb,
                       kGb, "Unread replies beyond which no more requests of that client "
                       "are taken."));
+  // Not below 64 KiB: one receive brings as much, and what of it has to wait counts.
   keys.push_back(size("limits.client_query", MEMBER(limits.client_query), 64 * kKb, 4 * kGb - 1,
                       "The largest request of one client; beyond, it is closed."));
   keys.push_back(size("limits.bulk", MEMBER(limits.bulk), kMb, 2 * kGb,
@@ -273,12 +308,13 @@ void add_rest(std::vector<Key>& keys) {
                       "Requests that wait in one connection to a node; beyond, clients that want "
                       "it are not read."));
   keys.push_back(size("limits.memory", MEMBER(limits.memory), 0, 1024 * kGb,
-                      "Buffers of the whole process; beyond, the clients with the most unread "
-                      "replies are closed. \"0b\": 60 % of the memory this process may use."));
+                      "Buffers of the whole process; beyond, the clients that hold the most in "
+                      "unread replies and unfinished requests are closed. \"0b\": 60 % of the "
+                      "memory this process may use."));
   keys.push_back(word("log.level", MEMBER(log.level),
                       {"trace", "debug", "info", "warning", "error", "critical", "off"},
                       "What is logged."));
-  keys.push_back(text("log.file", MEMBER(log.file), "a path, or an empty text",
+  keys.push_back(text("log.file", MEMBER(log.file), is_any, "a path, or an empty text",
                       "Where the log goes; opened again on SIGUSR1. Empty: standard error."));
 }
 

@@ -18,8 +18,9 @@ struct Key {
   std::string comment;  // what it does, one or more sentences
   std::string allowed;  // "a whole number from 1 to 64", ...
   bool secret = false;  // true exactly when its value must not be shown
-  // Stores the value; false when it is of the wrong type or out of range.
-  std::function<bool(Config&, const toml::node&)> read;
+  // Stores the value and returns null. When it is of the wrong type or out of range: stores nothing
+  // and returns what is wrong, the value itself or an element of a list.
+  std::function<const toml::node*(Config&, const toml::node&)> read;
   // The value as TOML.
   std::function<std::string(const Config&)> print;
 };

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/units.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <charconv>
 #include <limits>
@@ -38,9 +40,10 @@ std::optional<std::uint64_t> parse(std::string_view text, const std::array<Unit,
 template <std::size_t N>
 std::string print(std::uint64_t value, const std::array<Unit, N>& units) {
   for (const auto& [name, factor] : units) {
-    if (value != 0 && value % factor == 0) return std::to_string(value / factor) + std::string(name);
+    if (value == 0 || value % factor != 0) continue;
+    return fmt::format("{}{}", value / factor, name);
   }
-  return "0" + std::string(units.back().first);
+  return fmt::format("0{}", units.back().first);
 }
 
 }  // namespace

@@ -73,8 +73,8 @@ void start(const std::string& level, const std::string& file) {
     sink = file_sink();
   }
   spdlog::init_thread_pool(kQueueMessages, 1);
-  auto logger = std::make_shared<spdlog::async_logger>("penstock", sink, spdlog::thread_pool(),
-                                                       spdlog::async_overflow_policy::overrun_oldest);
+  auto logger = std::make_shared<spdlog::async_logger>(
+      "penstock", sink, spdlog::thread_pool(), spdlog::async_overflow_policy::overrun_oldest);
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %v");
   logger->set_level(spdlog::level::from_str(level));
   // A full disk or a closed terminal must not become a second problem.

@@ -44,7 +44,8 @@ int exchange_bytes(UringReactor& reactor) {
   const iovec piece{ping, 4};
   reactor.send(left, {&piece, 1});
   const Nanos deadline = monotonic_now() + 1'000'000'000;
-  while (right.received.size() < 4 && monotonic_now() < deadline) reactor.turn({.deadline = deadline});
+  while (right.received.size() < 4 && monotonic_now() < deadline)
+    reactor.turn({.deadline = deadline});
   reactor.close(left);
   reactor.close(right);
   while (!left.closed || !right.closed) reactor.turn({.deadline = monotonic_now() + 1'000'000});

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -17,7 +18,7 @@ void notify_service_manager(std::string_view state) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path == nullptr || std::strlen(path) >= sizeof(address.sun_path)) return;
-  std::strcpy(address.sun_path, path);
+  std::copy_n(path, std::strlen(path) + 1, address.sun_path);
   if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return;

@@ -1,4 +1,4 @@
-// From a request to what is done with it. The straight line is dispatch() -> to_slot().
+// From a request to what is done with it. The straight line is inline, in the header.
 // SPDX-License-Identifier: Apache-2.0
 #include "session/dispatcher.h"
 
@@ -36,34 +36,6 @@ std::string upper_name(std::string_view name) {
 }
 
 }  // namespace
-
-Taken Dispatcher::dispatch(Session& session, const resp::Request& request) {
-  if (request.empty()) [[unlikely]] return Taken::yes;
-  const Command* command = context_.commands.find_in_frame(request[0]);
-  if (command == nullptr || command->straight_key == 0 || !command->takes(request.size()) ||
-      !session.state().authenticated) [[unlikely]] {
-    return examine(session, command, request);
-  }
-  const cluster::Slot slot = cluster::hash_slot(request[command->straight_key]);
-  return to_slot(session, *command, request, slot, false);
-}
-
-inline Taken Dispatcher::to_slot(Session& session, const Command& command,
-                                 const resp::Request& request, cluster::Slot slot,
-                                 bool several_keys) {
-  if (session.must_wait(slot)) [[unlikely]] return Taken::wait_for_replies;
-  const std::string_view frame = request.frame();
-  const cluster::NodeIndex node = context_.router.node_of(slot);
-  backend::Pipe* const pipe = context_.pipes.find(node, session.protocol(), slot);
-  if (pipe == nullptr || !pipe->takes_more() || frame.size() >= Session::kAdoptBytes) [[unlikely]] {
-    return to_slot_unusual(session, command, request, slot, several_keys);
-  }
-  const std::uint32_t sequence = session.open(command, slot, several_keys);
-  const backend::Micros now = context_.now();
-  pipe->append(session.token(sequence), frame,
-               {now, now, 0, command.has(command::kFlagReadonly)});
-  return Taken::yes;
-}
 
 // Everything that is not on the straight line.
 Taken Dispatcher::examine(Session& session, const Command* command,
@@ -199,7 +171,9 @@ Taken Dispatcher::parts_to_slots(Session& session, const Command& command,
   context_.stats.split_parts.add(fan_out->parts());
   const std::uint32_t sequence = session.open(command, cluster::kNoSlot, several_keys);
   session.sequencer().at(sequence).fan_out = fan_out;
-  context_.redirector->send_parts(session, sequence, request, {context_.now(), context_.now(), 0, command.has(command::kFlagReadonly)});
+  context_.redirector->send_parts(
+      session, sequence, request,
+      {context_.now(), context_.now(), 0, command.has(command::kFlagReadonly)});
   return Taken::yes;
 }
 
@@ -231,7 +205,7 @@ Taken Dispatcher::debug(Session& session, const Command& command, const resp::Re
   }
   return fail(session, command,
               fmt::format("ERR DEBUG {} is not allowed through the proxy: it administers single "
-                          "nodes", resp::shown(request[1])));
+                          "nodes", resp::shown(request[1], kEchoMax)));
 }
 
 Taken Dispatcher::local(Session& session, const Command& command, const resp::Request& request) {
@@ -296,7 +270,7 @@ Taken Dispatcher::unknown(Session& session, const resp::Request& request) {
   context_.text.clear();
   resp::ReplyWriter(context_.text, session.protocol())
       .error(fmt::format("ERR unknown command '{}', with args beginning with: {}",
-                         resp::shown(request[0]), arguments));
+                         resp::shown(request[0], kEchoMax), arguments));
   session.reply(sequence, context_.text);
   return Taken::yes;
 }
@@ -305,7 +279,7 @@ Taken Dispatcher::unknown_subcommand(Session& session, const Command& container,
                                      const resp::Request& request) {
   const std::string_view name = request.size() > 1 ? request[1] : std::string_view();
   return fail(session, container,
-              fmt::format("ERR unknown subcommand '{}'. Try {} HELP.", resp::shown(name),
+              fmt::format("ERR unknown subcommand '{}'. Try {} HELP.", resp::shown(name, kEchoMax),
                           upper_name(container.name)));
 }
 

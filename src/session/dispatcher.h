@@ -7,6 +7,7 @@
 
 #include <string_view>
 
+#include "penstock/cluster/hash_slot.h"
 #include "penstock/command/command.h"
 #include "session/session.h"
 #include "session/session_context.h"
@@ -47,5 +48,35 @@ class Dispatcher {
 
   SessionContext& context_;
 };
+
+// The straight line, inline in Session::take_frames(): dispatch(), then to_slot().
+inline Taken Dispatcher::to_slot(Session& session,
+                                                        const command::Command& command,
+                                                        const resp::Request& request,
+                                                        cluster::Slot slot, bool several_keys) {
+  if (session.must_wait(slot)) [[unlikely]] return Taken::wait_for_replies;
+  const std::string_view frame = request.frame();
+  const cluster::NodeIndex node = context_.router.node_of(slot);
+  backend::Pipe* const pipe = context_.pipes.find(node, session.protocol(), slot);
+  if (pipe == nullptr || !pipe->takes_more() || frame.size() >= Session::kAdoptBytes) [[unlikely]] {
+    return to_slot_unusual(session, command, request, slot, several_keys);
+  }
+  const std::uint32_t sequence = session.open(command, slot, several_keys);
+  const backend::Micros now = context_.now();
+  pipe->append(session.token(sequence), frame,
+               {now, now, 0, command.has(command::kFlagReadonly)});
+  return Taken::yes;
+}
+
+inline Taken Dispatcher::dispatch(Session& session, const resp::Request& request) {
+  if (request.empty()) [[unlikely]] return Taken::yes;
+  const command::Command* command = context_.commands.find_in_frame(request[0]);
+  if (command == nullptr || command->straight_key == 0 || !command->takes(request.size()) ||
+      !session.state().authenticated) [[unlikely]] {
+    return examine(session, command, request);
+  }
+  const cluster::Slot slot = cluster::hash_slot(request[command->straight_key]);
+  return to_slot(session, *command, request, slot, false);
+}
 
 }  // namespace penstock::session

@@ -21,11 +21,13 @@ class Input {
   Input& operator=(const Input&) = delete;
   ~Input() { clear(); }
 
-  std::string_view bytes() const { return block_ == nullptr ? std::string_view() : block_->bytes(); }
+  std::string_view bytes() const {
+    return block_ == nullptr ? std::string_view() : block_->bytes();
+  }
   std::size_t size() const { return bytes().size(); }
 
-  // `expected`: how many more bytes the frame is known to need. Memory grows to what is expected, by
-  // a quarter at least and to the double at most of what has arrived.
+  // `expected`: how many more bytes the frame is known to need. Memory grows to what is expected,
+  // by a quarter at least and to the double at most of what has arrived.
   void append(std::string_view more, std::size_t expected) {
     if (block_ == nullptr) block_ = pool_.get(more.size() + kSlack);
     if (block_->room() < more.size()) make_room(more.size(), expected);

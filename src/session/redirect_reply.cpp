@@ -17,7 +17,8 @@ struct Text {
 constexpr Text kTexts[] = {
     {Refusal::moved, "-MOVED ", "-MOVED "},
     {Refusal::ask, "-ASK ", "-ASK "},
-    {Refusal::tryagain, "-TRYAGAIN ", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"},
+    {Refusal::tryagain, "-TRYAGAIN ",
+     "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"},
     {Refusal::clusterdown, "-CLUSTERDOWN ", "-CLUSTERDOWN The cluster is down\r\n"},
     {Refusal::clusterdown, "-CLUSTERDOWN ",
      "-CLUSTERDOWN The cluster is down and only accepts read commands\r\n"},

@@ -36,6 +36,9 @@ struct Place {
   bool retrying : 1 = false;     // true while it was refused by one node and not answered
   bool refused : 1 = false;      // true once a node was not able to serve it just then
   bool overtaken : 1 = false;    // true when it was refused, and a later one of its slot ran
+
+  // Whether there is something of its reply.
+  bool is_early() const { return done || held != nullptr; }
 };
 static_assert(sizeof(Place) == 32);
 

@@ -63,11 +63,16 @@ void Session::on_data(std::string_view bytes) {
 // Takes the frames that are whole; returns how many bytes they had.
 std::size_t Session::take_frames(resp::RequestScanner& scanner, std::string_view bytes) {
   const std::size_t size = bytes.size();
-  while (!bytes.empty()) {
+  for (std::size_t room = room_for_requests(); !bytes.empty(); --room) {
+    if (room == 0 && (room = room_for_requests()) == 0) [[unlikely]] {
+      wait_to_take_more();
+      break;
+    }
     resp::Request request;
     if (state_.authenticated) request = scanner.scan_usual(bytes);
     std::size_t frame = request.frame().size();
-    if (request.empty()) [[unlikely]] {
+    const bool usual = frame > 0;
+    if (!usual) [[unlikely]] {
       const ScanStatus status = scanner.scan(bytes, request_limits());
       if (status == ScanStatus::incomplete) break;
       if (status == ScanStatus::error) {
@@ -79,8 +84,8 @@ std::size_t Session::take_frames(resp::RequestScanner& scanner, std::string_view
       if (is_too_large(frame)) return size;
     }
     const bool taken = dispatch(request);
-    scanner.reset();
-    if (!taken) break;
+    if (!usual) [[unlikely]] scanner.reset();
+    if (!taken) [[unlikely]] break;
     bytes.remove_prefix(frame);
     if (state_.close_requested) [[unlikely]] return size;
   }
@@ -119,7 +124,7 @@ void Session::take_torn_frame(std::string_view& bytes) {
   const std::size_t frame = scanner.frame_size();
   if (is_too_large(frame)) return bytes.remove_prefix(bytes.size());
   may_adopt_ = true;
-  const bool done = dispatch(scanner.request(input_->bytes()));
+  const bool done = take_one(scanner.request(input_->bytes()));
   may_adopt_ = false;
   if (!done) {
     scanner.reset();
@@ -149,12 +154,14 @@ net::Block* Session::adopt_request(std::string_view frame) {
 
 // False when the request must stay in the input.
 inline bool Session::dispatch(const resp::Request& request) {
-  if (!may_take()) [[unlikely]] {
-    wait_to_take_more();
-    return false;
-  }
   const Taken taken = context_.dispatcher->dispatch(*this, request);
   return taken == Taken::yes || !has_to_wait(taken);
+}
+
+bool Session::take_one(const resp::Request& request) {
+  if (room_for_requests() > 0) return dispatch(request);
+  wait_to_take_more();
+  return false;
 }
 
 bool Session::has_to_wait(Taken taken) {

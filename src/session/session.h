@@ -50,7 +50,7 @@ class Session final : public net::Stream {
     reply_piece(sequence, frame, true);
   }
   // The same for a whole reply that is no error, on the straight line.
-  void reply_usual(std::uint32_t sequence, std::string_view frame);
+  void reply_usual(std::uint32_t sequence, Place& place, std::string_view frame);
   void reply_piece(std::uint32_t sequence, std::string_view piece, bool last);
 
   // True when a request of this slot must wait for earlier ones, because they may not have been
@@ -104,10 +104,14 @@ class Session final : public net::Stream {
   void keep(std::string_view bytes);
   void release_input();
   bool dispatch(const resp::Request& request);
+  bool take_one(const resp::Request& request);
   bool has_to_wait(Taken taken);
-  bool may_take() const {
-    return sequencer_.size() < context_.config.limits.inflight_per_client &&
-           unread_bytes() < context_.config.limits.client_output_soft;
+  // How many more requests may be taken now.
+  std::size_t room_for_requests() const {
+    const config::Config& config = context_.config;
+    const std::size_t window = config.limits.inflight_per_client;
+    const bool reads = unread_bytes() < config.limits.client_output_soft;
+    return reads && sequencer_.size() < window ? window - sequencer_.size() : 0;
   }
   void wait_to_take_more();
   void wait(Wait wait);
@@ -165,8 +169,8 @@ class Session final : public net::Stream {
   std::unique_ptr<Input> input_;
 };
 
-[[gnu::always_inline]] inline std::uint32_t Session::open(const command::Command& command, cluster::Slot slot,
-                                   bool several_keys) {
+[[gnu::always_inline]] inline std::uint32_t Session::open(const command::Command& command,
+                                                          cluster::Slot slot, bool several_keys) {
   context_.stats.by_command[command.index].calls.add();
   state_.last_command = command.index;
   Place& place = sequencer_.open();
@@ -178,7 +182,7 @@ class Session final : public net::Stream {
   return sequencer_.next() - 1;
 }
 
-inline void Session::finish(Place& place) {
+[[gnu::always_inline]] inline void Session::finish(Place& place) {
   const backend::Micros total = context_.now() - place.begun;
   context_.stats.by_command[place.command].usec.add(total);
   context_.stats.latency.record(total);
@@ -186,8 +190,7 @@ inline void Session::finish(Place& place) {
   if (careful_ || place.fan_out != nullptr) [[unlikely]] finish_unusual(place);
 }
 
-inline void Session::reply_usual(std::uint32_t sequence, std::string_view frame) {
-  Place& place = sequencer_.at(sequence);
+inline void Session::reply_usual(std::uint32_t sequence, Place& place, std::string_view frame) {
   if (place.silent || wait_ != Wait::none) [[unlikely]] return reply(sequence, frame);
   if (sequence != sequencer_.head()) {
     note_answered(sequence, place.slot);
@@ -198,7 +201,7 @@ inline void Session::reply_usual(std::uint32_t sequence, std::string_view frame)
   output_.append(frame);
   finish(place);
   sequencer_.pop_head();
-  if (!sequencer_.empty()) advance();
+  if (!sequencer_.empty() && sequencer_.at(sequencer_.head()).is_early()) advance();
   mark_dirty();
 }
 

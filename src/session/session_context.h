@@ -1,5 +1,5 @@
-// What the sessions of one worker share. Built by the session table; nothing here is a client's own.
-// SPDX-License-Identifier: Apache-2.0
+// What the sessions of one worker share. Built by the session table; nothing here is a client's
+// own. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

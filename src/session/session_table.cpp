@@ -253,9 +253,10 @@ void SessionTable::on_reply(const backend::ReplyToken& token, std::string_view f
   if (session == nullptr) return;
   const backend::Micros took = parts_->context.now() - times.queued;
   parts_->services.stats.backend_latency.record(took);
-  session->sequencer().at(token.sequence).backend_us = took;
+  Place& place = session->sequencer().at(token.sequence);
+  place.backend_us = took;
   if (frame[0] != '-' && token.part == backend::ReplyToken::kWhole) [[likely]] {
-    return session->reply_usual(token.sequence, frame);
+    return session->reply_usual(token.sequence, place, frame);
   }
   if (frame[0] == '-' &&
       parts_->redirector.absorb(*session, token, frame, from, {from.answered(), times})) {

@@ -51,7 +51,8 @@ void SimulatedClient::connect(std::shared_ptr<Wire> wire) {
 }
 
 std::string SimulatedClient::random_key() {
-  return keys_[static_cast<std::size_t>(world_.pick(0, static_cast<std::int64_t>(keys_.size()) - 1))];
+  return keys_[static_cast<std::size_t>(
+      world_.pick(0, static_cast<std::int64_t>(keys_.size()) - 1))];
 }
 
 SimulatedClient::Words SimulatedClient::make_command() {
@@ -214,7 +215,8 @@ void SimulatedClient::note_unknown(const Words& command) {
   if (name == "SET") possible_[command[1]].insert(command[2]);
   if (name == "MSET") {
     // The last value of a repeated key wins, or none, if its part did not run.
-    for (std::size_t i = 1; i < command.size(); i += 2) possible_[command[i]].insert(command[i + 1]);
+    for (std::size_t i = 1; i < command.size(); i += 2)
+      possible_[command[i]].insert(command[i + 1]);
   }
   if (name == "DEL") {
     for (std::size_t i = 1; i < command.size(); ++i) possible_[command[i]].insert(std::nullopt);

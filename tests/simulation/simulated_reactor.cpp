@@ -46,7 +46,8 @@ std::size_t SimulatedReactor::send(Stream& stream, std::span<const iovec> bytes)
   }
   stats_.sends.add();
   const auto size = static_cast<std::int64_t>(all.size());
-  const std::size_t taken = static_cast<std::size_t>(world_.chance(80) ? size : world_.pick(1, size));
+  const std::size_t taken =
+      static_cast<std::size_t>(world_.chance(80) ? size : world_.pick(1, size));
   const auto& wire = wires_[stream.fd_];
   if (world_.chance(50)) {
     wire->send_to_peer(std::string_view(all).substr(0, taken));

@@ -167,8 +167,8 @@ void Simulation::something_happens() {
     if (calm_) return;
     const auto shard = static_cast<std::size_t>(
         world_.pick(0, static_cast<std::int64_t>(cluster_.shards()) - 1));
-    const std::string& tag =
-        kTags[static_cast<std::size_t>(world_.pick(0, static_cast<std::int64_t>(kTags.size()) - 1))];
+    const std::string& tag = kTags[static_cast<std::size_t>(
+        world_.pick(0, static_cast<std::int64_t>(kTags.size()) - 1))];
     if (trouble_.migrations) {
       if (world_.chance(30)) cluster_.begin_migration(cluster::hash_slot(tag));
       for (int i = 0; i < 8; ++i) cluster_.move_a_key();

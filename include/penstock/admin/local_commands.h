@@ -1,5 +1,5 @@
-// The commands that the proxy answers itself: PING, HELLO, CLIENT, COMMAND, CONFIG, INFO, CLUSTER...
-// One per worker, on its thread. Knows a client only as ClientState.
+// The commands that the proxy answers itself: PING, HELLO, CLIENT, COMMAND, CONFIG, INFO,
+// CLUSTER... One per worker, on its thread. Knows a client only as ClientState.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

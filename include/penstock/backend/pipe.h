@@ -1,7 +1,8 @@
-// One pipelined connection to one node in one protocol: requests out in order, replies back in order.
-// Belongs to one worker. Keeps each request's bytes until its reply is there, so that a request that
-// provably did not run can be sent elsewhere, and survives its connection: what was never sent, and
-// reads, go out again on the next one; what was sent and could have run comes back as lost.
+// One pipelined connection to one node in one protocol: requests out in order, replies back in
+// order. Belongs to one worker. Keeps each request's bytes until its reply is there, so that a
+// request that provably did not run can be sent elsewhere, and survives its connection: what was
+// never sent, and reads, go out again on the next one; what was sent and could have run comes back
+// as lost.
 //
 //      append() -> [ queued | sent, unanswered ] -> node
 //      sink     <- replies, matched by position

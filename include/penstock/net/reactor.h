@@ -1,5 +1,5 @@
-// The event loop of one worker: a completion-style interface with two back ends, io_uring and epoll.
-// Everything here is called and calls back on the worker's own thread, but Reactor::wake().
+// The event loop of one worker: a completion-style interface with two back ends, io_uring and
+// epoll. Everything here is called and calls back on the worker's own thread, but Reactor::wake().
 // Facts and figures behind the choices: docs/decisions/0002-event-loop.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -129,13 +129,14 @@ class Reactor {
 
   // Makes a connected, non-blocking socket the stream's own.
   virtual void adopt(Stream& stream, int fd) = 0;
-  // Connects the stream to `address`; on_connected() tells. False when there is no socket to be had.
+  // Connects the stream to `address`; on_connected() tells. False when there is no socket to be
+  // had.
   virtual bool connect(Stream& stream, const Address& address) = 0;
   virtual void start_receive(Stream& stream) = 0;
   virtual void stop_receive(Stream& stream) = 0;
   // Sends bytes that stay where they are until they were reported. At most one send is in flight
-  // per stream. Returns the count taken at once, or kInFlight: then on_sent() follows, with what the
-  // kernel took, before on_end() if that fails and before on_closed() at the latest.
+  // per stream. Returns the count taken at once, or kInFlight: then on_sent() follows, with what
+  // the kernel took, before on_end() if that fails and before on_closed() at the latest.
   virtual std::size_t send(Stream& stream, std::span<const iovec> bytes) = 0;
   virtual void close(Stream& stream) = 0;
 

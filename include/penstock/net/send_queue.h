@@ -1,5 +1,5 @@
-// A queue of bytes on their way to a socket: [retained | unsent]. What was sent stays retained until
-// it is retired, so that a pipe can still read a request whose reply says "not here".
+// A queue of bytes on their way to a socket: [retained | unsent]. What was sent stays retained
+// until it is retired, so that a pipe can still read a request whose reply says "not here".
 // Appending never moves bytes, so a send may be in flight meanwhile. One worker; no locks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -43,21 +43,21 @@ class ReplyScanner {
   std::uint64_t left_ = 1;    // elements still to come, the frame itself included
 };
 
-// The size of a short reply that is whole in the buffer: a bulk of under a hundred bytes, an OK or a
-// null bulk, which is what nearly every reply is. 0: look closer, with a scanner.
+// The size of a short reply that is whole in the buffer: a bulk of under a hundred bytes, an OK or
+// a null bulk, which is what nearly every reply is. 0: look closer, with a scanner.
 inline std::size_t short_reply_size(std::string_view bytes) {
   if (bytes.size() < 5) return 0;
   const char* p = bytes.data();
   if (*p == '$' && bytes.size() >= 8) {
     unsigned length = 0;
     if (!read_short_bulk_line(p, length)) {
-      return bytes.starts_with("$-1\r\n") ? 5 : 0;
+      return std::memcmp(bytes.data(), "$-1\r\n", 5) == 0 ? 5 : 0;
     }
     const std::size_t size = static_cast<std::size_t>(p - bytes.data()) + length + 2;
     if (size > bytes.size() || !is_line_end(p + length)) return 0;
     return size;
   }
-  return bytes.starts_with("+OK\r\n") ? 5 : 0;
+  return std::memcmp(bytes.data(), "+OK\r\n", 5) == 0 ? 5 : 0;
 }
 
 }  // namespace penstock::resp

@@ -12,8 +12,9 @@ namespace penstock::resp {
 
 enum class Protocol : std::uint8_t { resp2 = 2, resp3 = 3 };
 
-// What the server shows of an argument in an error's text: printf's "%.128s", which ends at a NUL.
-inline std::string_view shown(std::string_view argument, std::size_t most = 128) {
+// What the server shows of an argument in an error's text: printf's "%s", which ends at a NUL.
+inline std::string_view shown(std::string_view argument,
+                              std::size_t most = std::string_view::npos) {
   return argument.substr(0, std::min(argument.find('\0'), most));
 }
 

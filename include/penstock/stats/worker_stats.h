@@ -29,8 +29,8 @@ struct CommandStats {
 struct WorkerStats {
   // Clients.
   Counter clients;  // connected now
-  Counter clients_accepted, clients_closed, clients_rejected, clients_closed_output, clients_closed_query,
-      clients_closed_idle, clients_closed_memory, protocol_errors;
+  Counter clients_accepted, clients_closed, clients_rejected, clients_closed_output,
+      clients_closed_query, clients_closed_idle, clients_closed_memory, protocol_errors;
   // Commands.
   Counter commands, in_flight, split_commands, split_parts;
   std::array<CommandStats, kCommandsMax> by_command;

@@ -43,7 +43,8 @@ std::uint16_t owner_port(const Topology& topology, Slot slot) {
 TEST_CASE("CLUSTER SLOTS: endpoints, replicas, several ranges of one master") {
   const std::string id(40, 'a');
   const std::string node = "*4\r\n" + bulk("10.0.0.1") + ":7000\r\n" + bulk(id) + "*0\r\n";
-  const std::string replica = "*3\r\n" + bulk("10.0.0.2") + ":7001\r\n" + bulk(std::string(40, 'b'));
+  const std::string replica =
+      "*3\r\n" + bulk("10.0.0.2") + ":7001\r\n" + bulk(std::string(40, 'b'));
   const auto view = parse_cluster_slots("*2\r\n*4\r\n:0\r\n:99\r\n" + node + replica +
                                             "*3\r\n:200\r\n:300\r\n" + node, kAsked);
   REQUIRE(view.has_value());
@@ -125,8 +126,8 @@ TEST_CASE("a reply that makes no sense gives nothing") {
 
 TEST_CASE("CLUSTER INFO tells state and epoch") {
   View view;
-  apply_cluster_info("$99\r\ncluster_enabled:1\r\ncluster_state:fail\r\ncluster_current_epoch:8\r\n",
-                     view);
+  apply_cluster_info(
+      "$99\r\ncluster_enabled:1\r\ncluster_state:fail\r\ncluster_current_epoch:8\r\n", view);
   CHECK_FALSE(view.state_ok);
   CHECK(view.current_epoch == 8);
 }

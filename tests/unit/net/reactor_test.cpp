@@ -104,7 +104,8 @@ TEST_CASE("bytes arrive in order, whatever their number") {
     reactor.start_receive(pair.stream);
     std::string sent;
     for (int i = 0; i < 50; ++i) {
-      const std::string chunk(static_cast<std::size_t>(i) * 40 + 1, static_cast<char>('a' + i % 26));
+      const std::string chunk(static_cast<std::size_t>(i) * 40 + 1,
+                              static_cast<char>('a' + i % 26));
       pair.write(chunk);
       sent += chunk;
     }

@@ -39,14 +39,13 @@ TEST_CASE("a writer speaks each client's protocol") {
     writer.set(1);
     writer.boolean(true);
     writer.verbatim("x");
-    writer.null_array();
     writer.error("ERR two\r\nlines");
     return out;
   };
   CHECK(written(Protocol::resp2) ==
-        "*2\r\n$1\r\nk\r\n$-1\r\n*1\r\n:1\r\n$1\r\nx\r\n*-1\r\n-ERR two  lines\r\n");
+        "*2\r\n$1\r\nk\r\n$-1\r\n*1\r\n:1\r\n$1\r\nx\r\n-ERR two  lines\r\n");
   CHECK(written(Protocol::resp3) ==
-        "%1\r\n$1\r\nk\r\n_\r\n~1\r\n#t\r\n=5\r\ntxt:x\r\n_\r\n-ERR two  lines\r\n");
+        "%1\r\n$1\r\nk\r\n_\r\n~1\r\n#t\r\n=5\r\ntxt:x\r\n-ERR two  lines\r\n");
 }
 
 }  // namespace penstock::resp
