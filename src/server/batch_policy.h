@@ -34,6 +34,8 @@ class BatchPolicy {
   void add(const LoadSample& sample);
   // 0: handle events as they come.
   net::Nanos wait() const { return wait_; }
+  // How long the first replies of a pipeline may wait for the rest: at most a quarter of a round.
+  net::Nanos hold() const { return wait_ * 4; }
 
  private:
   // Fewer clients than this fill no batch worth waiting for.

@@ -107,6 +107,7 @@ void Worker::sample_load(net::Nanos now) {
                      .active_clients = activity.active_clients,
                      .peak_outstanding = std::exchange(peak_outstanding_, 0),
                      .receives = activity.receives});
+  sessions_->hold_replies(batch_policy_.hold());
   sampled_at_ = now;
   cpu_at_sample_ = cpu_now;
 }

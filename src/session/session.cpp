@@ -23,6 +23,7 @@ using resp::ScanStatus;
 constexpr std::size_t kTornStep = 512;
 
 constexpr std::size_t kPiecesMax = 16;       // of one send
+constexpr std::size_t kHeldOutputMax = 16 * 1024;  // of replies that wait for more
 constexpr std::size_t kSpareInputsMax = 64;  // per worker
 
 std::int64_t milliseconds(net::Nanos now) { return now / 1'000'000; }
@@ -230,6 +231,7 @@ void Session::flush() {
   dirty_ = false;
   enforce_output_limit();
   if (doomed_) return close();
+  if (waits_for_more_replies()) return;
   while (!sending() && output_.unsent() > 0) {
     iovec pieces[kPiecesMax];
     const std::size_t count = output_.gather(pieces);
@@ -246,6 +248,23 @@ void Session::flush() {
   }
   go_on_if_waiting();
   close_if_done();
+}
+
+// The first replies of a pipeline wait for those that other nodes send a little later: one packet to
+// the client instead of several. Only while the worker is busy enough to batch at all.
+bool Session::waits_for_more_replies() {
+  const bool partial = !sequencer_.empty() && output_.unsent() < kHeldOutputMax && !draining_;
+  if (context_.hold_replies == 0 || !partial || sending()) {
+    held_since_ = 0;
+    return false;
+  }
+  if (held_since_ == 0) {
+    held_since_ = context_.reactor.now();
+    context_.holding.push_back({this, held_since_});
+  }
+  if (context_.reactor.now() - held_since_ < context_.hold_replies) return true;
+  held_since_ = 0;
+  return false;
 }
 
 void Session::on_sent(std::size_t count) {
@@ -298,6 +317,7 @@ void Session::close() {
   std::erase(context_.dirty, this);
   std::erase(context_.ready, this);
   std::erase(context_.waiting, this);
+  std::erase_if(context_.holding, [this](const auto& each) { return each.session == this; });
   for (std::uint32_t i = sequencer_.head(); i != sequencer_.next(); ++i) {
     if (FanOut* fan_out = sequencer_.at(i).fan_out) context_.fan_outs->put(fan_out);
   }

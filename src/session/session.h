@@ -75,6 +75,8 @@ class Session final : public net::Stream {
   void resume();
   // Hands what is due to the kernel.
   void flush();
+  // Since when replies have waited for more of them; 0: none do.
+  net::Nanos held_since() const { return held_since_; }
   void mark_dirty() {
     if (dirty_ || closing_) return;
     dirty_ = true;
@@ -139,6 +141,7 @@ class Session final : public net::Stream {
   void mark_overtaken(std::uint32_t sequence, cluster::Slot slot);
   bool is_read(const Place& place) const;
   void linger();
+  bool waits_for_more_replies();
   bool is_too_large(std::size_t frame_bytes);
   bool uses(const Place& place, cluster::Slot slot);
   void update_careful(std::uint32_t head);
@@ -163,6 +166,7 @@ class Session final : public net::Stream {
   std::uint32_t old_routes_end_ = 0;  // places before this one were routed by an older map
   bool old_routes_ = false;
   std::size_t sending_bytes_ = 0;
+  net::Nanos held_since_ = 0;
   admin::ClientState state_;
   ReplySequencer sequencer_;
   net::SendQueue output_;

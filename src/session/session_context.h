@@ -28,6 +28,12 @@ class FanOutPool;
 class Redirector;
 class Session;
 
+// A session whose first replies of a pipeline were held back at a time.
+struct Holding {
+  Session* session;
+  net::Nanos since;
+};
+
 struct SessionContext {
   const SessionServices& services;
   net::Reactor& reactor;
@@ -49,6 +55,8 @@ struct SessionContext {
   std::vector<Session*> dirty{};           // have something to send at the end of the turn
   std::vector<Session*> ready{};           // may go on with requests they had to leave
   std::vector<Session*> waiting{};         // wait for room in a pipe
+  std::vector<Holding> holding{};          // have replies that wait for more, oldest first
+  net::Nanos hold_replies = 0;             // for so long at most
   std::vector<std::unique_ptr<Input>> spare_inputs{};
   Activity activity{};
   std::uint32_t period = 0;  // of the activity that is being counted

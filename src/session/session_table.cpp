@@ -134,6 +134,7 @@ void SessionTable::end_turn() {
   context.ready.clear();
   for (Session* session : resumed) session->resume();
   parts_->pipes.flush();
+  release_held_replies();
   // Flushing may close a session or make it dirty again; both are for the next turn.
   std::vector<Session*> dirty;
   dirty.swap(context.dirty);
@@ -141,6 +142,20 @@ void SessionTable::end_turn() {
   dirty.clear();
   if (context.dirty.empty()) context.dirty.swap(dirty);  // keeps the memory
   parts_->services.stats.flush();
+}
+
+void SessionTable::hold_replies(net::Nanos at_most) { parts_->context.hold_replies = at_most; }
+
+// Sessions whose replies have waited long enough for more; most have sent them long since.
+void SessionTable::release_held_replies() {
+  std::vector<Holding>& holding = parts_->context.holding;
+  const net::Nanos due = parts_->services.reactor.now() - parts_->context.hold_replies;
+  std::size_t released = 0;
+  while (released < holding.size() && holding[released].since <= due) {
+    const Holding& each = holding[released++];
+    if (each.session->held_since() == each.since) each.session->mark_dirty();
+  }
+  holding.erase(holding.begin(), holding.begin() + static_cast<std::ptrdiff_t>(released));
 }
 
 void SessionTable::tick() {
@@ -163,7 +178,10 @@ net::Nanos SessionTable::next_due() const {
   if (!context.dirty.empty() || !context.ready.empty() || !parts_->pipe_context.dirty.empty()) {
     return 0;
   }
-  return parts_->redirector.next_due();
+  const net::Nanos held = context.holding.empty()
+                              ? INT64_MAX
+                              : context.holding.front().since + context.hold_replies;
+  return std::min(held, parts_->redirector.next_due());
 }
 
 std::size_t SessionTable::outstanding() const { return parts_->pipes.outstanding(); }

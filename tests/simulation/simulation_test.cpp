@@ -80,6 +80,7 @@ Simulation::Simulation(std::uint64_t seed, int count, Trouble trouble)
   view_.topology = [this] { return topology_; };
   local_ = std::make_unique<admin::LocalCommands>(view_, commands_);
   table = std::make_unique<session::SessionTable>(services(seed));
+  if (world_.chance(50)) table->hold_replies(300 * kMicrosecond);
   topology_ = cluster::Topology::merged(*topology_, cluster_.view());
   table->on_topology(topology_);
   for (int i = 0; i < count; ++i) {

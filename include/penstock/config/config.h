@@ -31,8 +31,8 @@ struct Config {
   } server;
   struct {
     Engine engine = Engine::automatic;
-    Duration batch_wait{200};
-    std::uint64_t batch_events = 32;
+    Duration batch_wait{1000};
+    std::uint64_t batch_events = 256;
   } io;
   struct {
     std::vector<std::string> seeds{"127.0.0.1:6379"};

@@ -37,6 +37,8 @@ class SessionTable final : public backend::ReplySink, public admin::WorkerView {
 
   // Between two waits: requests that may go on, then one send for each pipe and client with output.
   void end_turn();
+  // How long the first replies of a pipeline may wait for the rest of it; 0: not at all.
+  void hold_replies(net::Nanos at_most);
   // Time-outs, reconnects, idle clients; about every ten milliseconds.
   void tick();
   // When end_turn() has something to do at the latest; INT64_MAX: when something happens.
@@ -66,6 +68,7 @@ class SessionTable final : public backend::ReplySink, public admin::WorkerView {
  private:
   struct Parts;
 
+  void release_held_replies();
   void sweep_clients();
   void give_back_memory();
   void retire_nodes();
