@@ -2,28 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "null_backend/null_proxy.h"
 
-#include <cstring>
 #include <unordered_map>
 #include <utility>
 
+#include "null_backend/null_reactor.h"
 #include "penstock/resp/request_scanner.h"
 
 #if __has_include(<valgrind/callgrind.h>)
 #include <valgrind/callgrind.h>
 #else
 #define CALLGRIND_TOGGLE_COLLECT
+#define CALLGRIND_ZERO_STATS
 #endif
-
-// The simulated reactor is the one stranger that net::Stream knows.
-namespace penstock::net {
-
-class SimulatedReactor : public Reactor {
- protected:
-  static void set_descriptor(Stream& stream, int fd) { stream.fd_ = fd; }
-  static void set_closing(Stream& stream) { stream.closing_ = true; }
-};
-
-}  // namespace penstock::net
 
 namespace penstock::bench {
 
@@ -31,16 +21,17 @@ bool counting = false;
 
 namespace {
 
+// Begins or ends what is counted.
+void set_counting(bool on) {
+  if (counting == on) return;
+  counting = on;
+  CALLGRIND_TOGGLE_COLLECT;
+}
+
 // Its scope is the proxy's own code.
 struct Counted {
-  Counted() {
-    counting = true;
-    CALLGRIND_TOGGLE_COLLECT;
-  }
-  ~Counted() {
-    CALLGRIND_TOGGLE_COLLECT;
-    counting = false;
-  }
+  Counted() { set_counting(true); }
+  ~Counted() { set_counting(false); }
 };
 
 }  // namespace
@@ -66,45 +57,10 @@ std::string NullNode::answer(std::string_view bytes) {
   return out;
 }
 
-// Streams are plain objects here; what pipes send is kept for the nodes, what clients get is counted.
-class NullProxy::Reactor final : public net::SimulatedReactor {
+// What pipes send is kept for the nodes, what clients get is counted.
+class NullProxy::Reactor final : public NullReactor {
  public:
   explicit Reactor(const std::string& value) : node_(value) {}
-
-  std::string_view name() const override { return "null"; }
-  void listen(net::Listener&) override {}
-  void stop_listening(net::Listener&) override {}
-  void wake() override {}
-  void turn(const net::Wait&) override {}
-  void start_receive(net::Stream&) override {}
-  void stop_receive(net::Stream&) override {}
-  void adopt(net::Stream& stream, int fd) override {
-    set_descriptor(stream, fd);
-    clients.push_back(&stream);
-  }
-  bool connect(net::Stream& stream, const net::Address&) override {
-    set_descriptor(stream, ++last_descriptor_);
-    connecting.push_back(&stream);
-    return true;
-  }
-  std::size_t send(net::Stream& stream, std::span<const iovec> bytes) override {
-    const bool was_counting = std::exchange(counting, false);  // the kernel's work, not ours
-    std::size_t size = 0;
-    std::string* const kept = stream.fd() > kFirstNode ? &sent_[&stream] : nullptr;
-    for (const iovec& piece : bytes) {
-      size += piece.iov_len;
-      if (kept != nullptr) kept->append(static_cast<const char*>(piece.iov_base), piece.iov_len);
-    }
-    if (kept == nullptr) client_bytes += size;
-    ++sends;
-    counting = was_counting;
-    return size;
-  }
-  void close(net::Stream& stream) override {
-    set_descriptor(stream, -1);
-    set_closing(stream);
-    stream.on_closed();
-  }
 
   // Answers everything the pipes have sent, outside of what is counted.
   std::vector<std::pair<net::Stream*, std::string>> take_answers() {
@@ -116,13 +72,26 @@ class NullProxy::Reactor final : public net::SimulatedReactor {
     return answers;
   }
 
-  static constexpr int kFirstNode = 2'000'000;
-  std::vector<net::Stream*> clients, connecting;
   std::uint64_t client_bytes = 0, sends = 0;
 
  private:
+  // The kernel's work, not ours.
+  void on_send(net::Stream& stream, std::span<const iovec> pieces, std::size_t size) override {
+    const bool was_counting = counting;
+    set_counting(false);
+    ++sends;
+    if (leads_to_node(stream)) {
+      std::string& kept = sent_[&stream];
+      for (const iovec& piece : pieces) {
+        kept.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
+      }
+    } else {
+      client_bytes += size;
+    }
+    set_counting(was_counting);
+  }
+
   NullNode node_;
-  int last_descriptor_ = kFirstNode;
   std::unordered_map<net::Stream*, std::string> sent_;
 };
 
@@ -166,7 +135,7 @@ NullProxy::NullProxy(std::size_t nodes, std::size_t clients, const std::string& 
 NullProxy::~NullProxy() { table_->close_all(); }
 
 void NullProxy::settle() {
-  for (net::Stream* stream : std::exchange(reactor_->connecting, {})) stream->on_connected(0);
+  for (net::Stream* stream : reactor_->take_connecting()) stream->on_connected(0);
   const Counted counted;
   table_->end_turn();
 }
@@ -174,10 +143,10 @@ void NullProxy::settle() {
 void NullProxy::round(std::string_view bytes) {
   {
     const Counted counted;
-    for (net::Stream* client : reactor_->clients) client->on_data(bytes);
+    for (net::Stream* client : reactor_->clients()) client->on_data(bytes);
   }
   settle();
-  for (auto answers = reactor_->take_answers(); !answers.empty() || !reactor_->connecting.empty();
+  for (auto answers = reactor_->take_answers(); !answers.empty() || reactor_->has_connecting();
        answers = reactor_->take_answers()) {
     {
       const Counted counted;
@@ -187,6 +156,7 @@ void NullProxy::round(std::string_view bytes) {
   }
 }
 
+void NullProxy::forget_instructions() { CALLGRIND_ZERO_STATS; }
 std::uint64_t NullProxy::reply_bytes() const { return reactor_->client_bytes; }
 std::uint64_t NullProxy::sends() const { return reactor_->sends; }
 
