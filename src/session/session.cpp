@@ -232,6 +232,7 @@ void Session::flush() {
   enforce_output_limit();
   if (doomed_) return close();
   if (waits_for_more_replies()) return;
+  state_.active_at_ms = milliseconds(context_.reactor.now());
   while (!sending() && output_.unsent() > 0) {
     iovec pieces[kPiecesMax];
     const std::size_t count = output_.gather(pieces);
