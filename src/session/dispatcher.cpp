@@ -212,6 +212,7 @@ Taken Dispatcher::local(Session& session, const Command& command, const resp::Re
   // What changes the protocol waits until everything before it was answered in the old one.
   const bool switches = command.name == "hello" || command.name == "reset";
   if (switches && !session.sequencer().empty()) return Taken::wait_for_replies;
+  const bool skipped = session.state().reply_mode == admin::ReplyMode::skip;
   const std::uint32_t sequence = session.open(command, cluster::kNoSlot, false);
   std::string& text = context_.text;
   text.clear();
@@ -219,8 +220,9 @@ Taken Dispatcher::local(Session& session, const Command& command, const resp::Re
                         resp::ReplyWriter(text, session.protocol())};
   context_.services.local.run(call);
   if (command.name == "client|reply" || command.name == "reset") {
+    // REPLY ON is answered whatever was silent before it; RESET too, unless it was to be skipped.
     session.sequencer().at(sequence).silent =
-        session.state().reply_mode != admin::ReplyMode::on;
+        session.state().reply_mode == admin::ReplyMode::off || (skipped && text != "+OK\r\n");
   }
   if (!call.gather) {
     session.reply(sequence, text);
