@@ -28,7 +28,10 @@ TopologyRefresher::TopologyRefresher(Options options, Dial dial, Publish publish
   thread_ = std::thread([this] { run(); });
 }
 
-TopologyRefresher::~TopologyRefresher() {
+TopologyRefresher::~TopologyRefresher() { stop(); }
+
+void TopologyRefresher::stop() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

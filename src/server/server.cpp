@@ -298,8 +298,8 @@ Server::Server(const config::Config& config) : parts_(std::make_unique<Parts>(co
 }
 
 Server::~Server() {
-  // The refresher posts to workers, workers post to each other; both orders end here.
-  parts_->refresher.reset();
+  // The refresher posts to workers, so it stops first; workers still ask it for a refresh.
+  parts_->refresher->stop();
   for (const auto& worker : parts_->workers) worker->stop();
 }
 

@@ -3,8 +3,9 @@ import random
 import time
 import unittest
 
-from support import encode
-from testbed import TAGS, BesideAServer, Testbed, frames_of, raw_pipeline
+from support import encode, frames
+from support.slots import TAGS
+from support.testbed import BesideAServer, Testbed
 
 bed = Testbed()
 setUpModule = bed.set_up
@@ -19,7 +20,8 @@ class EmptyArguments(Beside):
         ("SET", f"k{i}", ""), ("GET", f"k{i}"), ("SET", "", f"v{i}"), ("GET", ""),
         ("HSET", f"m{i}", "k", ""))]
 
-    def test_R_14_an_empty_argument_is_accepted_and_nothing_after_it_is_misframed(self):
+    def test_an_empty_argument_is_accepted_and_nothing_after_it_is_misframed(self):
+        """R-14: SET a "" was refused as an invalid bulk length, and a whole pipeline was lost."""
         frame = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$0\r\n\r\n"
         self.client.send(frame + encode("GET", "a") + frame + encode("STRLEN", "a"))
         self.assertEqual([self.client.read() for _ in range(4)], ["OK", b"", "OK", 0])
@@ -33,13 +35,15 @@ class EmptyArguments(Beside):
                     ("EVAL", "return {KEYS,ARGV}", 1, "", "", ""), ("ECHO", "in step")]
         self.check(commands)
 
-    def test_R_14_the_empty_key_lives_in_slot_0(self):
+    def test_the_empty_key_lives_in_slot_0(self):
+        """R-14: the empty key was refused or went to a wrong node."""
         self.assertEqual(self.client.call("CLUSTER", "KEYSLOT", ""), 0)
         self.assertEqual(self.client.call("SET", "", "v"), "OK")
         self.assertEqual(bed.nodes[0].call("CLUSTER", "COUNTKEYSINSLOT", 0), 1)
         self.assertEqual(bed.nodes[0].call("GET", ""), b"v")
 
-    def test_R_14_split_commands_keep_empty_keys_and_values(self):
+    def test_split_commands_keep_empty_keys_and_values(self):
+        """R-14: empty keys and values were lost when a command was split."""
         self.assertEqual(self.client.call("MSET", "", "", "{t0}", "", "{t1}", "x", "{t2}", ""),
                          "OK")
         self.assertEqual(self.client.call("MGET", "{t2}", "", "{t1}", "", "{t0}"),
@@ -47,17 +51,19 @@ class EmptyArguments(Beside):
         self.assertEqual(self.client.call("EXISTS", "", "{t0}", "", "absent"), 3)
         self.assertEqual(self.client.call("DEL", "", "{t0}", "", "absent"), 2)
 
-    def test_R_14_a_pipeline_with_empty_arguments_arrives_byte_by_byte(self):
-        wanted = raw_pipeline(self.direct, self.PIPELINE)
-        for byte in frames_of(self.PIPELINE):
+    def test_a_pipeline_with_empty_arguments_arrives_byte_by_byte(self):
+        """R-14: `$0` was mis-framed when it came in pieces."""
+        wanted = self.direct.pipeline_raw(self.PIPELINE)
+        for byte in frames(*self.PIPELINE):
             self.client.send(bytes([byte]))
         self.assertEqual([self.client.read_frame() for _ in self.PIPELINE], wanted)
 
-    def test_R_14_a_pipeline_with_empty_arguments_is_split_at_every_byte(self):
-        data = frames_of(self.PIPELINE)
-        raw_pipeline(self.direct, self.PIPELINE)
-        wanted = raw_pipeline(self.direct, self.PIPELINE)
-        raw_pipeline(self.client, self.PIPELINE)
+    def test_a_pipeline_with_empty_arguments_is_split_at_every_byte(self):
+        """R-14: `$0` was mis-framed when it came in two pieces."""
+        data = frames(*self.PIPELINE)
+        self.direct.pipeline_raw(self.PIPELINE)
+        wanted = self.direct.pipeline_raw(self.PIPELINE)
+        self.client.pipeline_raw(self.PIPELINE)
         for split in range(1, len(data)):
             self.client.send(data[:split])
             time.sleep(0.001)
@@ -87,7 +93,8 @@ class BinaryData(Beside):
             entries[key] = self.blob(dice, size)
         return entries
 
-    def test_R_15_ten_thousand_binary_values_come_back_byte_for_byte(self):
+    def test_ten_thousand_binary_values_come_back_byte_for_byte(self):
+        """R-15: values with NULs and line ends came back broken from MGET."""
         for protocol in (2, 3):
             self.client.call("HELLO", protocol)
             entries = self.entries(random.Random(15 + protocol), 5000)
@@ -106,7 +113,8 @@ class BinaryData(Beside):
                     got = owner.pipeline([("GET", key) for key in mine])
                     self.assert_same(got, [entries[key] for key in mine])
 
-    def test_R_15_ranges_of_binary_values_are_read_and_written_exactly(self):
+    def test_ranges_of_binary_values_are_read_and_written_exactly(self):
+        """R-15: GETRANGE and SETRANGE broke values that looked like the protocol."""
         dice = random.Random(151)
         for key, value in self.entries(dice, 200).items():
             self.client.call("SET", key, value)
@@ -118,7 +126,8 @@ class BinaryData(Beside):
             self.assertEqual(self.client.call("SETRANGE", key, first, patch), len(expected))
             self.assertEqual(self.client.call("GET", key), expected)
 
-    def test_R_15_a_dump_is_restored_under_a_key_of_another_shard(self):
+    def test_a_dump_is_restored_under_a_key_of_another_shard(self):
+        """R-15: a DUMP, binary by nature, could not be restored."""
         for number, (key, value) in enumerate(self.entries(random.Random(152), 200).items()):
             copy = TAGS[number % 3].encode() + key.replace(b"{", b"(")
             self.client.call("SET", key, value)
@@ -127,7 +136,8 @@ class BinaryData(Beside):
             self.assertEqual(self.client.call("RESTORE", copy, 0, dump, "REPLACE"), "OK")
             self.assertEqual(self.client.call("GET", copy), value)
 
-    def test_R_15_binary_fields_and_members_come_back_in_every_kind_of_reply(self):
+    def test_binary_fields_and_members_come_back_in_every_kind_of_reply(self):
+        """R-15: binary fields of hashes and lists came back broken."""
         pieces = sorted(set(self.entries(random.Random(153), 100).values()))
         fields = {piece: piece[::-1] for piece in pieces}
         for protocol in (2, 3):

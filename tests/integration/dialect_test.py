@@ -1,12 +1,12 @@
 """RESP2 and RESP3: each client gets its own dialect, byte for byte as a node gives it."""
 import itertools
 import random
-import threading
 import unittest
 
-from pieces import at_every_split
-from side_by_side import PASSWORD, SideBySide, conversation, frames
-from support import Cluster, Map
+from support import Map, commands, frames
+from support.load import run_at_once
+from support.pieces import at_every_split
+from support.side_by_side import PASSWORD, SideBySide, conversation
 
 # Replies and commands whose order is the server's own business.
 UNORDERED = b"%~"
@@ -15,12 +15,8 @@ UNORDERED_COMMANDS = ("SMEMBERS", "SUNION", "SINTER", "SDIFF")
 
 def setUpModule():
     global open_pair, guarded
-    cluster = Cluster(3)
-    unittest.addModuleCleanup(cluster.stop)
-    open_pair = SideBySide(cluster)
-    unittest.addModuleCleanup(open_pair.stop)
-    guarded = SideBySide(cluster, PASSWORD)
-    unittest.addModuleCleanup(guarded.stop)
+    open_pair = SideBySide()
+    guarded = SideBySide(open_pair.cluster, PASSWORD)
 
 
 class Reply:
@@ -121,69 +117,72 @@ class Shapes(unittest.TestCase):
 
     def setUp(self):
         for port in open_pair.ports():
-            conversation(port, frames(*[line.split(" ") for line in SET_UP]))
+            conversation(port, frames(*commands(*SET_UP)))
 
-    def answers(self, dialect, commands):
+    def answers(self, dialect, asked):
         """What node and proxy answer, as trees."""
         out = []
         for port in open_pair.ports():
-            data = conversation(port, frames(["HELLO", dialect], *commands))
+            data = conversation(port, frames(["HELLO", dialect], *asked))
             replies, trees = Reply(data), []
             while replies.rest:
                 trees.append(replies.tree())
-            self.assertEqual(len(trees), len(commands) + 1)
+            self.assertEqual(len(trees), len(asked) + 1)
             out.append(trees[1:])
         return out
 
-    def assert_alike(self, dialect, commands):
-        expected, actual = self.answers(dialect, commands)
-        for command, wanted, given in zip(commands, expected, actual):
+    def assert_alike(self, dialect, asked):
+        expected, actual = self.answers(dialect, asked)
+        for command, wanted, given in zip(asked, expected, actual):
             with self.subTest(dialect=dialect, command=command):
                 if command[0] in UNORDERED_COMMANDS:
                     wanted, given = [(kind, sorted(each)) for kind, each in (wanted, given)]
                 self.assertEqual(wanted, given)
 
-    def test_PR_06_resp3_replies_have_a_nodes_types_and_bytes(self):
-        self.assert_alike(3, [line.split(" ") for line in READS])
+    def assert_same_types(self, asked):
+        for dialect in (2, 3):
+            expected, actual = self.answers(dialect, asked)
+            for command, wanted, given in zip(asked, expected, actual):
+                with self.subTest(dialect=dialect, command=command):
+                    self.assertEqual(kinds(wanted), kinds(given))
 
-    def test_PR_06_resp2_replies_have_a_nodes_types_and_bytes(self):
-        self.assert_alike(2, [line.split(" ") for line in READS])
+    def test_resp3_replies_have_a_nodes_types_and_bytes(self):
+        """PR-06: a typed client broke on a flat array where a map, a set or a double was due."""
+        self.assert_alike(3, commands(*READS))
 
-    def test_PR_06_scripts_answer_in_the_callers_dialect(self):
+    def test_resp2_replies_have_a_nodes_types_and_bytes(self):
+        """PR-06: a RESP2 client got replies of another shape than from a node."""
+        self.assert_alike(2, commands(*READS))
+
+    def test_scripts_answer_in_the_callers_dialect(self):
+        """PR-06: a script's maps and doubles came in the wrong dialect."""
         for dialect in (2, 3):
             self.assert_alike(dialect, [["EVAL", script, 1, "{d}h"] for script in SCRIPTS])
 
-    def test_PR_06_all_types_of_the_protocol_pass_through(self):
+    def test_all_types_of_the_protocol_pass_through(self):
+        """PR-06: attributes, big numbers and verbatim texts upset the proxy."""
         names = ["string", "integer", "double", "null", "array", "set", "map", "attrib", "verbatim",
                  "true", "false", "bignum", "nosuch"]
         for dialect in (2, 3):
             self.assert_alike(dialect, [["DEBUG", "PROTOCOL", name] for name in names])
 
-    def test_PR_06_replies_that_change_with_time_have_the_same_types(self):
-        commands = [["XINFO", "CONSUMERS", "{d}st", "grp"], ["XINFO", "STREAM", "{d}st", "FULL"],
-                    ["XPENDING", "{d}st", "grp", "-", "+", "10"], ["DEBUG", "OBJECT", "{d}str"],
-                    ["MEMORY", "USAGE", "{d}str"], ["OBJECT", "IDLETIME", "{d}str"], ["TIME"],
-                    ["HRANDFIELD", "{d}h", "5", "WITHVALUES"],
-                    ["ZRANDMEMBER", "{d}z", "9", "WITHSCORES"], ["SRANDMEMBER", "{d}s", "9"]]
-        for dialect in (2, 3):
-            expected, actual = self.answers(dialect, commands)
-            for command, wanted, given in zip(commands, expected, actual):
-                with self.subTest(dialect=dialect, command=command):
-                    self.assertEqual(kinds(wanted), kinds(given))
+    def test_replies_that_change_with_time_have_the_same_types(self):
+        """PR-06: XINFO and others came as flat arrays."""
+        self.assert_same_types(commands(
+            "XINFO CONSUMERS {d}st grp", "XINFO STREAM {d}st FULL", "XPENDING {d}st grp - + 10",
+            "DEBUG OBJECT {d}str", "MEMORY USAGE {d}str", "OBJECT IDLETIME {d}str", "TIME",
+            "HRANDFIELD {d}h 5 WITHVALUES", "ZRANDMEMBER {d}z 9 WITHSCORES", "SRANDMEMBER {d}s 9"))
 
-    def test_PR_06_what_the_proxy_answers_itself_has_a_nodes_types(self):
-        commands = [["HELLO"], ["INFO", "server"], ["CLIENT", "LIST"], ["CLIENT", "INFO"],
-                    ["CLIENT", "ID"], ["COMMAND", "INFO", "get", "nosuch"], ["CLUSTER", "INFO"],
-                    ["CLUSTER", "NODES"], ["CLUSTER", "SHARDS"], ["CLUSTER", "SLOTS"],
-                    ["CLUSTER", "LINKS"], ["COMMAND", "GETKEYS", "SET", "a", "b"],
-                    ["COMMAND", "GETKEYSANDFLAGS", "GET", "a"], ["COMMAND", "COUNT"]]
-        for dialect in (2, 3):
-            expected, actual = self.answers(dialect, commands)
-            for command, wanted, given in zip(commands, expected, actual):
-                with self.subTest(dialect=dialect, command=command):
-                    self.assertEqual(kinds(wanted), kinds(given))
+    def test_what_the_proxy_answers_itself_has_a_nodes_types(self):
+        """PR-06: CLUSTER SLOTS, COMMAND and others of the proxy's own were flat in RESP3."""
+        self.assert_same_types(commands(
+            "HELLO", "INFO server", "CLIENT LIST", "CLIENT INFO", "CLIENT ID",
+            "COMMAND INFO get nosuch", "CLUSTER INFO", "CLUSTER NODES", "CLUSTER SHARDS",
+            "CLUSTER SLOTS", "CLUSTER LINKS", "COMMAND GETKEYS SET a b",
+            "COMMAND GETKEYSANDFLAGS GET a", "COMMAND COUNT"))
 
-    def test_PR_06_split_commands_answer_in_the_callers_dialect(self):
+    def test_split_commands_answer_in_the_callers_dialect(self):
+        """PR-06: an absent key in a split MGET was `$-1` for a RESP3 client."""
         with open_pair.proxy.connect() as connection:
             connection.call("HELLO", 3)
             self.assertEqual(connection.call_raw("MSET", "a", "1", "b", "2", "c", "3"), b"+OK\r\n")
@@ -250,44 +249,36 @@ class MixedClients(unittest.TestCase):
             self.assertTrue(frame.startswith(start), (command, frame))
         return dialect
 
-    def crowd(self, seed, switch_rate, failures):
+    def crowd(self, seed, switch_rate):
         source = random.Random(seed)
         connections = [open_pair.proxy.connect() for _ in range(13)]
         dialects = []
         for index, connection in enumerate(connections):
             dialects.append(2 + index % 2)
             connection.call("HELLO", dialects[-1])
-        try:
-            for _ in range(150):
-                index = source.randrange(len(connections))
-                if source.random() < 0.05:
-                    connections[index].send(frames(*self.ANSWERS))
-                    connections[index].reset()
-                    connections[index], dialects[index] = open_pair.proxy.connect(), 2
-                dialects[index] = self.talk(connections[index], source, dialects[index],
-                                            switch_rate)
-        except (AssertionError, OSError, ValueError) as error:
-            failures.append(error)
+        for _ in range(150):
+            index = source.randrange(len(connections))
+            if source.random() < 0.05:
+                connections[index].send(frames(*self.ANSWERS))
+                connections[index].reset()
+                connections[index], dialects[index] = open_pair.proxy.connect(), 2
+            dialects[index] = self.talk(connections[index], source, dialects[index], switch_rate)
         for connection in connections:
             connection.close()
 
     def run_crowds(self, switch_rate):
-        failures = []
-        threads = [threading.Thread(target=self.crowd, args=(seed, switch_rate, failures))
-                   for seed in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(failures, [])
+        run_at_once(*[lambda seed=seed: self.crowd(seed, switch_rate) for seed in range(8)])
 
-    def test_PR_07_a_hundred_clients_of_both_dialects_each_get_their_own(self):
+    def test_a_hundred_clients_of_both_dialects_each_get_their_own(self):
+        """PR-07: RESP2 clients got RESP3 replies from a connection they shared."""
         self.run_crowds(switch_rate=0)
 
-    def test_PR_07_clients_that_switch_all_the_time_get_the_dialect_of_the_moment(self):
+    def test_clients_that_switch_all_the_time_get_the_dialect_of_the_moment(self):
+        """PR-07: after HELLO or RESET replies went on in the old dialect."""
         self.run_crowds(switch_rate=0.2)
 
-    def test_PR_07_replies_in_flight_at_a_switch_keep_the_dialect_they_were_asked_in(self):
+    def test_replies_in_flight_at_a_switch_keep_the_dialect_they_were_asked_in(self):
+        """PR-07: replies on their way at a HELLO changed their dialect with it."""
         with open_pair.proxy.connect() as connection:
             connection.call("SET", "{m}large", "x" * 3000000)
             hash2, hash3 = self.ANSWERS["HGETALL", "{m}h"]
@@ -303,7 +294,8 @@ class MixedClients(unittest.TestCase):
                 self.assertTrue(connection.read_frame().startswith(b"*14\r\n"))
                 self.assertEqual(connection.read_frame(), hash2)
 
-    def test_PR_07_a_refused_hello_leaves_the_dialect_as_it_was(self):
+    def test_a_refused_hello_leaves_the_dialect_as_it_was(self):
+        """PR-07: a HELLO that failed switched the dialect nevertheless."""
         bad = [["HELLO", 4], ["HELLO", "x"], ["HELLO", 3, "NOSUCH"], ["HELLO", 3, "AUTH", "a", "b"],
                ["HELLO", 3, "SETNAME", "a b"], ["HELLO", 3, "SETNAME"], ["HELLO", 1]]
         for start in (2, 3):
@@ -319,17 +311,19 @@ class MixedClients(unittest.TestCase):
 
 
 class PipelinedAuth(unittest.TestCase):
-    def test_PR_13_pipelined_auth_and_commands_are_answered_strictly_in_order(self):
+    def test_pipelined_auth_and_commands_are_answered_strictly_in_order(self):
+        """PR-13: PING behind AUTH was answered NOAUTH, or before it."""
         right, wrong, ping = ["AUTH", PASSWORD], ["AUTH", "wrong"], ["PING"]
         get, many = ["GET", "{p}1"], ["MGET", "{p}1", "{p}2"]
-        for commands in itertools.permutations([right, wrong, ping, get, many]):
-            with self.subTest(commands=commands):
-                guarded.assert_same(self, frames(*commands, right))
+        for order in itertools.permutations([right, wrong, ping, get, many]):
+            with self.subTest(order=order):
+                guarded.assert_same(self, frames(*order, right))
         guarded.assert_same(self, frames(right, ping, get, wrong, ping, get))
         guarded.assert_same(self, frames(ping, ["AUTH", "nobody", "x"], ping, right, get))
         guarded.assert_same(self, frames(right, ["RESET"], get, ["RESET"], right, get))
 
-    def test_PR_13_hello_with_auth_opens_the_way_for_what_follows_it(self):
+    def test_hello_with_auth_opens_the_way_for_what_follows_it(self):
+        """PR-13: commands behind HELLO AUTH in one packet were refused."""
         hello = ["HELLO", "3", "AUTH", "default", PASSWORD, "SETNAME", "me"]
         wrong = ["HELLO", "3", "AUTH", "default", "wrong"]
         answers = self.ask_proxy(["PING"], wrong, ["PING"], hello, ["PING"], ["CLIENT", "GETNAME"],
@@ -344,33 +338,36 @@ class PipelinedAuth(unittest.TestCase):
         self.assertIsNone(answers[7])
         self.assertEqual(answers[9], "PONG")
 
-    def ask_proxy(self, *commands):
+    @staticmethod
+    def ask_proxy(*asked):
         with guarded.proxy.connect() as connection:
-            return connection.pipeline(commands)
+            return connection.pipeline(asked)
 
-    def test_PR_13_auth_counts_for_what_follows_it_in_the_same_packet_only(self):
+    def test_auth_counts_for_what_follows_it_in_the_same_packet_only(self):
+        """PR-13: AUTH in the middle of a packet let in what came before it."""
         right, wrong = ["AUTH", PASSWORD], ["AUTH", "wrong"]
         answers = self.ask_proxy(["PING"], right, ["PING"], wrong, ["PING"])
         self.assertEqual(answers[:3], ["NOAUTH Authentication required.", "OK", "PONG"])
         self.assertEqual(answers[3].code, "WRONGPASS")
         self.assertEqual(answers[4], "PONG")
 
-    def test_PR_13_auth_with_the_rest_split_anywhere_is_answered_alike(self):
+    def test_auth_with_the_rest_split_anywhere_is_answered_alike(self):
+        """PR-13: the answers depended on how AUTH and the rest were split."""
         data = frames(["PING"], ["AUTH", PASSWORD], ["SET", "s", "1"], ["AUTH", "no"], ["GET", "s"])
         expected = guarded.assert_same(self, data)
         for pieces in at_every_split(data):
             answer = conversation(guarded.proxy.port, *pieces, pause=0.0005)
             self.assertEqual(answer, expected, pieces)
 
-    def test_PR_13_hello_switches_the_dialect_at_its_place_in_the_pipeline(self):
-        commands = [["HSET", "{h}", "f", "1"], ["HGETALL", "{h}"], ["HELLO", "3"],
-                    ["HGETALL", "{h}"], ["GET", "none"], ["HELLO", "2"], ["HGETALL", "{h}"],
-                    ["GET", "none"], ["HELLO", "3"], ["RESET"], ["GET", "none"]]
+    def test_hello_switches_the_dialect_at_its_place_in_the_pipeline(self):
+        """PR-13: HELLO in a pipeline switched earlier or later replies."""
+        asked = commands("HSET {h} f 1", "HGETALL {h}", "HELLO 3", "HGETALL {h}", "GET none",
+                         "HELLO 2", "HGETALL {h}", "GET none", "HELLO 3", "RESET", "GET none")
         with open_pair.proxy.connect() as connection:
             connection.call("DEL", "{h}")
-            connection.send(frames(*commands * 20))
+            connection.send(frames(*asked * 20))
             for _ in range(20):
-                raw = [connection.read_frame() for _ in commands]
+                raw = [connection.read_frame() for _ in asked]
                 self.assertEqual(raw[1], b"*2\r\n$1\r\nf\r\n$1\r\n1\r\n")
                 self.assertEqual(raw[2][:4], b"%7\r\n")
                 self.assertEqual(raw[3], b"%1\r\n$1\r\nf\r\n$1\r\n1\r\n")
@@ -379,8 +376,6 @@ class PipelinedAuth(unittest.TestCase):
                 self.assertEqual(raw[6], raw[1])
                 self.assertEqual(raw[7], b"$-1\r\n")
                 self.assertEqual(raw[9:], [b"+RESET\r\n", b"$-1\r\n"])
-
-
 
 
 if __name__ == "__main__":

@@ -2,21 +2,15 @@
 import re
 import unittest
 
-from policy import policy_names
-from side_by_side import SideBySide, conversation, frames
-from support import Cluster, Connection, Map, Proxy, encode, slot_of, wait_until
-from support.cluster import free_ports
+from support import Connection, Map, Proxy, commands, encode, frames, slot_of
+from support.policy import policy_names
+from support.ports import free_ports
+from support.side_by_side import SideBySide, conversation
+
 
 def setUpModule():
     global pair
-    cluster = Cluster(3)
-    unittest.addModuleCleanup(cluster.stop)
-    pair = SideBySide(cluster)
-    unittest.addModuleCleanup(pair.stop)
-
-
-def commands(*lines):
-    return [line.split(" ") for line in lines]
+    pair = SideBySide()
 
 
 class ClusterView(unittest.TestCase):
@@ -43,33 +37,31 @@ class ClusterView(unittest.TestCase):
         self.assertRegex(lines[0], rf"^{me} {re.escape(host)}:{port}@\d+ myself,master - \d+ \d+ "
                                    r"\d+ connected 0-16383$")
 
-    def test_H_04_every_view_shows_one_node_at_the_address_that_was_dialled(self):
+    def test_every_view_shows_one_node_at_the_address_that_was_dialled(self):
+        """H-04: a cluster client went past the proxy to the nodes that CLUSTER SLOTS named."""
         self.assert_shows(pair.proxy, "127.0.0.1", pair.proxy.port)
 
-    def test_H_04_an_announced_address_is_shown_in_its_place(self):
+    def test_an_announced_address_is_shown_in_its_place(self):
+        """H-04: behind NAT a cluster client was sent to an address it could not reach."""
         for host, port in (("10.1.2.3", 7379), ("proxy.example.org", 6379)):
             settings = {"server.announce": f"{host}:{port}"}
             with Proxy(pair.cluster.seeds, settings) as proxy:
                 self.assert_shows(proxy, host, port)
 
-    def test_H_04_clients_of_several_addresses_are_each_shown_their_own(self):
+    def test_clients_of_several_addresses_are_each_shown_their_own(self):
+        """H-04: a client that came by IPv6 was sent to an IPv4 address."""
         ports = free_ports(3)
         settings = {"server.listen": [f"127.0.0.1:{ports[0]}", f"[::1]:{ports[1]}",
                                       f"127.0.0.2:{ports[2]}"]}
         with Proxy(pair.cluster.seeds, settings, wait=False) as proxy:
             for host, port in zip(("127.0.0.1", "::1", "127.0.0.2"), ports):
                 proxy.port = port
-                wait_until(lambda: self.is_served(proxy, host), what="the proxy to serve")
+                proxy.wait_ready(host=host)
                 entry = self.ask(proxy, "SLOTS", host=host)[0]
                 self.assertEqual(entry[2][:2], [host.encode(), port])
 
-    def is_served(self, proxy, host):
-        try:
-            return b"cluster_state:ok" in self.ask(proxy, "INFO", host=host)
-        except OSError:
-            return False
-
-    def test_H_04_no_view_tells_where_the_real_nodes_are(self):
+    def test_no_view_tells_where_the_real_nodes_are(self):
+        """H-04: a cluster client found a real node's address and connected to it."""
         secrets = [str(node.port).encode() for node in pair.cluster.nodes]
         secrets += [node.id.encode() for node in pair.cluster.nodes]
         for line in ("SLOTS", "SHARDS", "NODES", "INFO", "MYID", "LINKS"):
@@ -80,7 +72,8 @@ class ClusterView(unittest.TestCase):
                 for secret in secrets:
                     self.assertNotIn(secret, frame, line)
 
-    def test_H_04_the_views_have_a_nodes_shape_byte_for_byte(self):
+    def test_the_views_have_a_nodes_shape_byte_for_byte(self):
+        """H-04: a client could not read the proxy's CLUSTER NODES or SHARDS."""
         for dialect in (2, 3):
             for line in ("SLOTS", "SHARDS", "NODES", "MYID", "LINKS"):
                 with self.subTest(line=line, dialect=dialect):
@@ -97,7 +90,8 @@ class ClusterView(unittest.TestCase):
         answer = answer.replace(b"%d" % port, b"PORT").replace(b"%d" % (port + 10000), b"BUS")
         return re.sub(rb"([$=])\d+\r\n(?!id\r\n|ip\r\n)", rb"\1N\r\n", answer)
 
-    def test_H_04_cluster_info_says_ok_and_counts_every_slot(self):
+    def test_cluster_info_says_ok_and_counts_every_slot(self):
+        """H-04: a client waited for cluster_state:ok for ever."""
         fields = dict(line.split(":") for line in
                       self.ask(pair.proxy, "INFO").decode().splitlines())
         wanted = dict(line.split(":") for line in
@@ -107,13 +101,15 @@ class ClusterView(unittest.TestCase):
                      "cluster_slots_pfail", "cluster_slots_fail", "cluster_known_nodes"):
             self.assertEqual(fields[name], wanted[name], name)
 
-    def test_H_04_key_slots_are_a_nodes_key_slots(self):
+    def test_key_slots_are_a_nodes_key_slots(self):
+        """H-04: CLUSTER KEYSLOT and the client's own hashing disagreed."""
         keys = ["a", "", "{}", "{}{a}", "{}a", "a{}b", "{a}{b}", "{", "}{a", "a}{b}", "{{a}",
                 "foo{{bar}}zap", "foo{bar}{zap}", b"a\0b", b"a\r\nb", b"\xff{\xfe}", "x" * 1000]
         pair.assert_same(self, frames(*[["CLUSTER", "KEYSLOT", key] for key in keys]))
         self.assertEqual(pair.proxy.call("CLUSTER", "KEYSLOT", "{t}x"), slot_of("t"))
 
-    def test_H_04_keys_of_a_slot_come_from_its_owner(self):
+    def test_keys_of_a_slot_come_from_its_owner(self):
+        """H-04: CLUSTER COUNTKEYSINSLOT asked any node and said 0."""
         for tag in ("{t1}", "{t2}", "{t0}"):
             slot = slot_of(tag)
             with pair.proxy.connect() as client:
@@ -124,7 +120,8 @@ class ClusterView(unittest.TestCase):
                 self.assertEqual(len(keys), 3)
                 self.assertTrue(all(key.startswith(tag.encode()) for key in keys))
 
-    def test_H_04_wrong_cluster_commands_get_a_nodes_errors(self):
+    def test_wrong_cluster_commands_get_a_nodes_errors(self):
+        """H-04: a wrong CLUSTER command was answered in other words than a node's."""
         for command in commands(
                 "CLUSTER", "CLUSTER NOSUCH", "CLUSTER KEYSLOT", "CLUSTER INFO x", "CLUSTER SLOTS x",
                 "CLUSTER COUNTKEYSINSLOT", "CLUSTER COUNTKEYSINSLOT -1",
@@ -135,7 +132,8 @@ class ClusterView(unittest.TestCase):
             with self.subTest(command=command):
                 pair.assert_same(self, encode(*command))
 
-    def test_H_04_the_modes_a_cluster_client_sets_are_accepted_and_change_nothing(self):
+    def test_the_modes_a_cluster_client_sets_are_accepted_and_change_nothing(self):
+        """H-04: READONLY was refused, and the client reconnected in a loop."""
         data = frames(["SET", "mode", "1"], ["READONLY"], ["GET", "mode"], ["SET", "mode", "2"],
                       ["READWRITE"], ["GET", "mode"], ["ASKING"], ["GET", "mode"],
                       ["READONLY", "x"])
@@ -163,7 +161,8 @@ EVAL s x a|FCALL f 0 x|PING x y|CONFIG GET x|NOSUCH a b|SET k|XREAD COUNT 1""" \
     def ask(self, *words):
         return pair.proxy.call("COMMAND", *words)
 
-    def test_H_05_the_table_its_length_and_its_list_agree_and_name_only_what_is_served(self):
+    def test_the_table_its_length_and_its_list_agree_and_name_only_what_is_served(self):
+        """H-05: a tool used a command from COMMAND that the proxy does not serve."""
         table = [entry[0].decode() for entry in self.ask()]
         self.assertEqual(len(table), len(set(table)))
         self.assertEqual(self.ask("COUNT"), len(table))
@@ -173,7 +172,8 @@ EVAL s x a|FCALL f 0 x|PING x y|CONFIG GET x|NOSUCH a b|SET k|XREAD COUNT 1""" \
             self.assertEqual(set(policy_names(section)) & set(table), set())
         self.assertEqual([entry[0].decode() for entry in self.ask("INFO")], table)
 
-    def test_H_05_key_positions_and_flags_are_a_nodes(self):
+    def test_key_positions_and_flags_are_a_nodes(self):
+        """H-05: a cluster client took wrong key positions from COMMAND."""
         ours = {entry[0]: entry for entry in self.ask()}
         for theirs in pair.node.call("COMMAND"):
             mine = ours.get(theirs[0])
@@ -185,7 +185,8 @@ EVAL s x a|FCALL f 0 x|PING x y|CONFIG GET x|NOSUCH a b|SET k|XREAD COUNT 1""" \
                 self.assertEqual(set(theirs[6]) - set(mine[6]), set())
                 self.assertIn(theirs[1], (mine[1], -mine[1]))
 
-    def test_H_05_served_subcommands_of_a_node_are_in_the_table(self):
+    def test_served_subcommands_of_a_node_are_in_the_table(self):
+        """H-05: a client did not find CLIENT SETNAME in COMMAND."""
         unserved = set(policy_names("not_yet") + policy_names("refused"))
         ours = {entry[0]: {sub[0] for sub in entry[9]} for entry in self.ask()}
         for theirs in pair.node.call("COMMAND"):
@@ -194,12 +195,14 @@ EVAL s x a|FCALL f 0 x|PING x y|CONFIG GET x|NOSUCH a b|SET k|XREAD COUNT 1""" \
             names = {sub[0] for sub in theirs[9] if sub[0].decode() not in unserved}
             self.assertEqual(names - ours[theirs[0]], set())
 
-    def test_H_05_the_keys_of_a_command_are_found_as_a_node_finds_them(self):
+    def test_the_keys_of_a_command_are_found_as_a_node_finds_them(self):
+        """H-05: COMMAND GETKEYS named other keys than a node."""
         for line in self.GETKEYS:
             with self.subTest(line=line):
                 pair.assert_same(self, encode("COMMAND", "GETKEYS", *line.split(" ")))
 
-    def test_H_05_info_names_what_it_does_not_know_as_a_node_does(self):
+    def test_info_names_what_it_does_not_know_as_a_node_does(self):
+        """H-05: a null in COMMAND INFO was not what the client could read."""
         for dialect in (2, 3):
             with self.subTest(dialect=dialect):
                 answers = []
@@ -212,7 +215,8 @@ EVAL s x a|FCALL f 0 x|PING x y|CONFIG GET x|NOSUCH a b|SET k|XREAD COUNT 1""" \
         self.assertEqual([entry and entry[0] for entry in known],
                          [b"get", None, b"client|id", b"set"])
 
-    def test_H_05_wrong_command_commands_get_a_nodes_errors(self):
+    def test_wrong_command_commands_get_a_nodes_errors(self):
+        """H-05: a wrong COMMAND subcommand was answered in other words than a node's."""
         for command in commands(
                 "COMMAND NOSUCH", "COMMAND COUNT x", "COMMAND GETKEYS", "COMMAND LIST FILTERBY",
                 "COMMAND LIST FILTERBY NOSUCH x", "COMMAND LIST NOSUCH", "COMMAND DOCS nosuch",
@@ -220,7 +224,8 @@ EVAL s x a|FCALL f 0 x|PING x y|CONFIG GET x|NOSUCH a b|SET k|XREAD COUNT 1""" \
             with self.subTest(command=command):
                 pair.assert_same(self, encode(*command))
 
-    def test_H_05_the_list_can_be_filtered(self):
+    def test_the_list_can_be_filtered(self):
+        """H-05: COMMAND LIST ignored its filter."""
         self.assertEqual(set(self.ask("LIST", "FILTERBY", "PATTERN", "xr*")),
                          {b"xrange", b"xrevrange", b"xread", b"xreadgroup"})
         in_category = self.ask("LIST", "FILTERBY", "ACLCAT", "hyperloglog")
@@ -235,7 +240,8 @@ EVAL s x a|FCALL f 0 x|PING x y|CONFIG GET x|NOSUCH a b|SET k|XREAD COUNT 1""" \
             with self.subTest(dialect=dialect):
                 self.assertEqual(kinds[0], kinds[1])
 
-    def test_H_05_docs_have_a_summary_and_a_group_for_every_command(self):
+    def test_docs_have_a_summary_and_a_group_for_every_command(self):
+        """H-05: redis-cli 7 stumbled over COMMAND DOCS when it started."""
         with pair.proxy.connect() as client:
             client.call("HELLO", 3)
             docs = client.call("COMMAND", "DOCS")
@@ -247,20 +253,25 @@ EVAL s x a|FCALL f 0 x|PING x y|CONFIG GET x|NOSUCH a b|SET k|XREAD COUNT 1""" \
             self.assertEqual([name for name, _ in client.call("COMMAND", "DOCS", "get", "nosuch")],
                              [b"get"])
 
-    def test_H_05_a_hundred_tables_at_once_hold_nobody_up(self):
-        with pair.proxy.connect(timeout=60) as greedy, pair.proxy.connect() as other:
+    def test_a_hundred_tables_at_once_hold_nobody_up(self):
+        """H-05: megabytes of COMMAND replies stalled every other client."""
+        others = [pair.proxy.connect() for _ in range(4)]
+        with pair.proxy.connect(timeout=60) as greedy:
             greedy.send(encode("COMMAND") * 100)
-            for _ in range(50):
+            for other in others * 10:
                 self.assertEqual(other.call("PING"), "PONG")
             size = len(greedy.read_frame())
             for _ in range(99):
                 self.assertEqual(len(greedy.read_frame()), size)
+        for other in others:
+            other.close()
 
 
 class ServerFacts(unittest.TestCase):
     """ROLE, INFO and CONFIG GET."""
 
-    def test_H_09_it_is_a_master_without_replicas_wherever_one_asks(self):
+    def test_it_is_a_master_without_replicas_wherever_one_asks(self):
+        """H-09: a master/replica client refused a server whose role it did not learn."""
         pair.assert_same(self, encode("ROLE"))
         pair.assert_same(self, encode("ROLE", "x"))
         info = pair.proxy.info("replication")
@@ -272,13 +283,15 @@ class ServerFacts(unittest.TestCase):
             client.call("HELLO", dialect)
             return client.call(*words)
 
-    def test_H_09_sentinel_is_unknown_and_nobody_can_make_it_a_replica(self):
+    def test_sentinel_is_unknown_and_nobody_can_make_it_a_replica(self):
+        """H-09: SLAVEOF NO ONE through the proxy reached a node."""
         pair.assert_same(self, frames(["SENTINEL", "masters"], ["sentinel"], ["PING"]))
         for command in commands("SLAVEOF NO ONE", "REPLICAOF 127.0.0.1 6379", "FAILOVER"):
             self.assertIn("is not allowed through the proxy", pair.proxy.call(*command))
         self.assertTrue(all(node.is_master() for node in pair.cluster.nodes))
 
-    def test_H_09_config_get_has_harmless_values_for_what_tools_ask(self):
+    def test_config_get_has_harmless_values_for_what_tools_ask(self):
+        """H-09: a framework that reads CONFIG GET maxmemory failed at its start."""
         wanted = {"maxmemory": "0", "maxmemory-policy": "noeviction", "save": "", "databases": "1",
                   "appendonly": "no", "cluster-enabled": "yes", "port": str(pair.proxy.port),
                   "maxclients": "10000", "proto-max-bulk-len": "536870912", "timeout": "0",
@@ -289,7 +302,8 @@ class ServerFacts(unittest.TestCase):
                 found = {key.decode().lower(): each.decode() for key, each in found.items()}
                 self.assertEqual(found.get(name), value, asked)
 
-    def test_H_09_config_get_takes_patterns_and_lists_nothing_twice(self):
+    def test_config_get_takes_patterns_and_lists_nothing_twice(self):
+        """H-09: CONFIG GET * showed a parameter twice, or a password."""
         pairs = pair.proxy.call("CONFIG", "GET", "*")
         names = pairs[::2]
         self.assertEqual(len(names), len(set(names)))
@@ -301,7 +315,8 @@ class ServerFacts(unittest.TestCase):
                                 "CONFIG GET nosuch nosuch2"):
             pair.assert_same(self, encode(*command))
 
-    def test_H_09_info_has_the_fields_that_tools_and_dashboards_read(self):
+    def test_info_has_the_fields_that_tools_and_dashboards_read(self):
+        """H-09: a dashboard was empty because INFO had not the fields of a server."""
         info = pair.proxy.info()
         self.assertRegex(info["redis_version"], r"^\d+\.\d+\.\d+$")
         self.assertEqual(info["redis_version"], pair.node.info("server")["redis_version"])
@@ -320,7 +335,8 @@ class ServerFacts(unittest.TestCase):
             self.assertRegex(info[name], r"^\d+\.\d+$", name)
         self.assertRegex(info["used_memory_human"], r"^\d+(\.\d+)?[BKMG]$")
 
-    def test_H_09_info_counts_commands_and_errors(self):
+    def test_info_counts_commands_and_errors(self):
+        """H-09: INFO commandstats and errorstats stayed at zero."""
         before = pair.proxy.info()
         with pair.proxy.connect() as client:
             client.pipeline([["SET", "counted", "x"]] * 7 + [["LPUSH", "counted", "x"]] * 3)
@@ -333,7 +349,8 @@ class ServerFacts(unittest.TestCase):
                   for each in (before, after)]
         self.assertEqual(errors[1] - errors[0], 3)
 
-    def test_H_09_info_gives_the_sections_that_were_asked_for(self):
+    def test_info_gives_the_sections_that_were_asked_for(self):
+        """H-09: INFO replication answered with everything, or with nothing."""
         for words, sections in (([], {"Server", "Clients", "Memory", "Stats", "Replication", "CPU",
                                       "Cluster", "Keyspace", "Persistence", "Errorstats"}),
                                 (["server"], {"Server"}), (["REPLICATION"], {"Replication"}),

@@ -1,15 +1,16 @@
 """Replies that come in pieces, late, or only by half: never a byte of one in place of another."""
+import os
 import random
-import threading
 import time
 import unittest
 
-from fake_node import FakeNode, bulk
-from pieces import at_every_split, in_pieces
-from recorded import RECORDED
-from relayed import RelayedCluster, TearingRelay
-from side_by_side import conversation, frames
-from support import Cluster, Error, Proxy, encode, wait_until
+from support import Cluster, Error, Proxy, encode, frames, wait_until
+from support.fake_node import FakeNode, bulk
+from support.load import run_at_once
+from support.pieces import at_every_split, in_pieces
+from support.recorded import RECORDED
+from support.relay import RelayedCluster, TearingRelay
+from support.side_by_side import conversation
 
 # One reply of every kind.
 REPLIES = [
@@ -23,7 +24,8 @@ REPLIES = [
 
 
 class TornReplies(unittest.TestCase):
-    def test_PR_05_a_reply_may_come_in_two_pieces_split_after_any_byte(self):
+    def test_a_reply_may_come_in_two_pieces_split_after_any_byte(self):
+        """PR-05: a client hung because a node's reply came in two pieces."""
         node = FakeNode()
         self.addCleanup(node.close)
         with Proxy(node.seeds, {"server.workers": 1}) as proxy:
@@ -42,13 +44,14 @@ class TornReplies(unittest.TestCase):
 
     @staticmethod
     def answer_in(node, pieces):
-        def send(connection, data):
+        def one_by_one(data):
             for piece in pieces:
-                connection.sendall(piece)
+                yield piece
                 time.sleep(0.0003)
-        node.send = send
+        node.pieces = one_by_one
 
-    def test_PR_05_large_replies_may_be_split_anywhere_around_their_edges(self):
+    def test_large_replies_may_be_split_anywhere_around_their_edges(self):
+        """PR-05: large replies were cut wrongly where they were split."""
         node = FakeNode()
         self.addCleanup(node.close)
         with Proxy(node.seeds, {"server.workers": 1}) as proxy, proxy.connect() as client:
@@ -60,7 +63,8 @@ class TornReplies(unittest.TestCase):
                         self.answer_in(node, (reply[:at], reply[at:]))
                         self.assertEqual(client.call_raw("GET", "k"), reply, (size, at))
 
-    def test_PR_05_a_recorded_pipeline_survives_torn_requests_and_replies(self):
+    def test_a_recorded_pipeline_survives_torn_requests_and_replies(self):
+        """PR-05: a pipeline hung when the network tore it up."""
         data = frames(*RECORDED)
         with Cluster(1) as alone:
             for _ in range(2):
@@ -89,12 +93,12 @@ class HalfReplies(unittest.TestCase):
         self.node.on_command = lambda words: self.half if b"bad" in words else bulk(b"good")
         settings = {"backend.request_timeout": "500ms", "server.workers": 1}
         self.proxy = Proxy(self.node.seeds, settings)
-        self.addCleanup(lambda: self.assertEqual(self.proxy.stop(), 0))
+        self.addCleanup(self.proxy.stop_cleanly)
 
     def talk(self, half, then=lambda: None):
         """What a client gets that asks for the half reply and goes on asking."""
         self.half = half
-        with self.proxy.connect(timeout=8) as client:
+        with self.proxy.connect() as client:
             client.send(frames(["GET", "bad"], ["ECHO", "second"]))
             received, asked = b"", False
             while len(received) <= len(half):
@@ -116,20 +120,23 @@ class HalfReplies(unittest.TestCase):
         if received[:1] != b"-":
             self.assertTrue(half.startswith(received), received[len(half):][:100])
 
-    def test_PR_11_a_reply_that_stops_halfway_is_never_filled_up_with_other_bytes(self):
+    def test_a_reply_that_stops_halfway_is_never_filled_up_with_other_bytes(self):
+        """PR-11: half a value was filled up with an error, or with the next reply."""
         for half in self.HALVES:
             with self.subTest(half=half[:20]):
                 self.assert_nothing_mixed(half, self.talk(half))
                 self.assertEqual(self.proxy.call("GET", "k"), b"good")
 
-    def test_PR_11_a_reply_that_is_cut_off_halfway_closes_its_client_only(self):
+    def test_a_reply_that_is_cut_off_halfway_closes_its_client_only(self):
+        """PR-11: half a value was given to a client as a whole one."""
         for half in self.HALVES:
             with self.subTest(half=half[:20]), self.proxy.connect() as other:
                 self.assertEqual(other.call("GET", "k"), b"good")
                 self.assert_nothing_mixed(half, self.talk(half, then=self.node.cut))
                 self.assertEqual(other.call("GET", "k"), b"good")
 
-    def test_PR_11_a_part_that_stops_halfway_fails_its_command_and_no_more(self):
+    def test_a_part_that_stops_halfway_fails_its_command_and_no_more(self):
+        """PR-11: one part of an MGET that got stuck took the connection with it."""
         for half in (b"*1\r\n$100000\r\n" + b"x" * 60000, b"*1\r\n$5\r\nab"):
             self.half = half
             with self.proxy.connect() as client:
@@ -138,7 +145,8 @@ class HalfReplies(unittest.TestCase):
                 self.assertEqual(client.call("ECHO", "second"), b"second")
                 self.assertEqual(client.call("GET", "k"), b"good")
 
-    def test_PR_11_a_half_reply_that_nobody_is_to_see_harms_nothing(self):
+    def test_a_half_reply_that_nobody_is_to_see_harms_nothing(self):
+        """PR-11: a reply that was not wanted got stuck, and later ones with it."""
         for half in self.HALVES:
             self.half = half
             with self.proxy.connect() as client:
@@ -157,17 +165,18 @@ class LateReplies(unittest.TestCase):
         self.addCleanup(self.node.close)
         self.delay = 0.0
         self.node.on_command = self.answer
-        settings = {"backend.request_timeout": "700ms", "server.workers": 1}
+        settings = {"backend.request_timeout": "1s", "server.workers": 1}
         self.proxy = Proxy(self.node.seeds, settings)
-        self.addCleanup(lambda: self.assertEqual(self.proxy.stop(), 0))
+        self.addCleanup(self.proxy.stop_cleanly)
 
     def answer(self, words):
         time.sleep(self.delay)
         return bulk(b"value of " + words[1])
 
-    def test_PR_11_late_replies_of_a_slow_node_are_dropped_and_its_connection_is_kept(self):
+    def test_late_replies_of_a_slow_node_are_dropped_and_its_connection_is_kept(self):
+        """PR-11: a slow node's late replies were given to other requests."""
         clients = [self.proxy.connect() for _ in range(12)]
-        self.delay = 0.15
+        self.delay = 0.2
         for index, client in enumerate(clients):
             client.send(encode("SET", f"first:{index}", "x"))
         first = [client.read() for client in clients]
@@ -182,12 +191,13 @@ class LateReplies(unittest.TestCase):
                 self.assertEqual(client.call("GET", key), b"value of " + key.encode())
         for client in clients:
             client.close()
-        self.assertIn("connects=1,", self.proxy.info()["node0"])
+        self.assertEqual([node["connects"] for node in self.proxy.nodes()], ["1"])
 
-    def test_PR_11_late_replies_after_silence_are_never_given_to_the_next_request(self):
+    def test_late_replies_after_silence_are_never_given_to_the_next_request(self):
+        """PR-11: after a time-out each request got the reply to the one before."""
         with self.proxy.connect() as client:
-            for round_number in range(4):
-                self.delay = 1.0
+            for round_number in range(3):
+                self.delay = 1.3
                 reply = client.call("SET", f"slow:{round_number}", "x")
                 self.assertIsInstance(reply, Error)
                 self.assertIn("Timeout", reply)
@@ -196,7 +206,8 @@ class LateReplies(unittest.TestCase):
                     key = f"fast:{round_number}:{index}"
                     self.assertEqual(client.call("GET", key), b"value of " + key.encode())
 
-    def test_PR_11_a_client_that_left_leaves_no_reply_to_the_one_that_takes_its_place(self):
+    def test_a_client_that_left_leaves_no_reply_to_the_one_that_takes_its_place(self):
+        """PR-11: a new client got a reply that was meant for one that had left."""
         self.delay = 0.02
         for index in range(40):
             leaver = self.proxy.connect()
@@ -209,7 +220,8 @@ class LateReplies(unittest.TestCase):
                 key = f"stays:{index}"
                 self.assertEqual(successor.call("GET", key), b"value of " + key.encode())
 
-    def test_PR_11_a_killed_client_leaves_no_reply_to_the_one_that_takes_its_place(self):
+    def test_a_killed_client_leaves_no_reply_to_the_one_that_takes_its_place(self):
+        """PR-11: a new client got a reply that was meant for a killed one."""
         self.delay = 0.02
         with self.proxy.connect() as killer:
             for index in range(30):
@@ -220,22 +232,14 @@ class LateReplies(unittest.TestCase):
                 with self.proxy.connect() as successor:
                     key = f"stays:{index}"
                     self.assertEqual(successor.call("GET", key), b"value of " + key.encode())
-                self.assertIn(self.rest_of(victim), (b"", bulk(b"value of killed:%d" % index)))
-
-
-    @staticmethod
-    def rest_of(connection):
-        received = b""
-        while not connection.at_end():
-            received, connection.buffer = received + connection.buffer, b""
-        connection.close()
-        return received
+                self.assertIn(victim.read_rest(), (b"", bulk(b"value of killed:%d" % index)))
+                victim.close()
 
 
 class LateRepliesUnderLoad(unittest.TestCase):
     """Every value says whose it is, while replies come late, connections break, clients go."""
 
-    SECONDS = 15
+    SECONDS = 60 if os.environ.get("PENSTOCK_LONG") == "1" else 8
     KEYS = 60
 
     @staticmethod
@@ -245,9 +249,8 @@ class LateRepliesUnderLoad(unittest.TestCase):
     def setUp(self):
         self.behind = RelayedCluster(3)
         self.addCleanup(self.behind.stop)
-        wait_until(self.behind.is_announced, what="the relays to be announced")
         self.proxy = Proxy(self.behind.seeds, {"backend.request_timeout": "300ms"})
-        self.addCleanup(lambda: self.assertEqual(self.proxy.stop(), 0))
+        self.addCleanup(self.proxy.stop_cleanly)
         self.keys = [f"key:{index}" for index in range(self.KEYS)]
         with self.proxy.connect() as client:
             for key in self.keys:
@@ -288,15 +291,13 @@ class LateRepliesUnderLoad(unittest.TestCase):
         while time.monotonic() < until:
             try:
                 if client is None:
-                    client = self.proxy.connect(timeout=8)
+                    client = self.proxy.connect()
                     client.call("HELLO", source.choice([2, 3]))
                 self.work(client, source)
             except ConnectionError:
-                client.close()
+                if client:
+                    client.close()
                 client = None
-            except Exception as error:  # A time-out, or bytes that are no reply.
-                self.mismatches.append(repr(error))
-                return
         if client:
             client.close()
 
@@ -311,26 +312,22 @@ class LateRepliesUnderLoad(unittest.TestCase):
         for relay in self.behind.relays:
             relay.on_reply = sometimes_late
         while time.monotonic() < until:
-            time.sleep(1.5)
+            time.sleep(0.5)
             source.choice(self.behind.relays).cut()
             with self.proxy.connect() as killer:
                 lines = killer.call("CLIENT", "LIST").decode().splitlines()
                 number = source.choice(lines).split(" ")[0].split("=")[1]
                 killer.call("CLIENT", "KILL", "ID", number, "SKIPME", "yes")
         for relay in self.behind.relays:
-            relay.on_reply = lambda data: data
+            relay.pass_everything()
 
-    def test_PR_11_no_value_ever_reaches_the_wrong_request(self):
+    def test_no_value_ever_reaches_the_wrong_request(self):
+        """PR-11: a user saw another user's data."""
         until = time.monotonic() + self.SECONDS
-        threads = [threading.Thread(target=self.make_trouble, args=(until,))]
-        threads += [threading.Thread(target=self.run_client, args=(seed, until))
-                    for seed in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_at_once(lambda: self.make_trouble(until),
+                    *[lambda seed=seed: self.run_client(seed, until) for seed in range(8)])
         self.assertEqual(self.mismatches, [])
-        self.assertGreater(self.answers, 500)
+        self.assertGreater(self.answers, 100)
         self.assertGreater(self.proxy.counter("timed_out"), 0)
         with self.proxy.connect() as client:
             for key in self.keys:

@@ -3,9 +3,10 @@ import random
 import time
 import unittest
 
-from moving import Background, OwnCluster, expect
-from support import encode, slot_of
-from testbed import call, raw_pipeline
+from support import frames, slot_of
+from support.load import Background, expect
+from support.moving import OwnCluster
+from support.slots import keys_of_slots, slots_of_shard
 
 REDIRECTS = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
 
@@ -84,28 +85,28 @@ class Traffic:
 
 
 class LiveMigration(OwnCluster):
+    """All kinds of work on slots that move all the time."""
     LIVE_CLIENTS = 10
     LIVE_MOVES = 140
     LIVE_TAGS = [f"{{{i}}}" for i in range(40)]
 
-    def test_R_08_many_slots_move_under_traffic_without_an_error_or_a_lost_increment(self):
+    def test_many_slots_move_under_traffic_without_an_error_or_a_lost_increment(self):
+        """R-08: while slots moved, clients saw MOVED and increments were lost."""
         stable = [f"{tag}stable{i}" for tag in self.LIVE_TAGS for i in range(Traffic.KEYS)]
         words = [word for key in stable for word in (key, key)]
-        self.assertEqual(call(self.client, "MSET", *words), "OK")
+        self.assertEqual(self.client.call("MSET", *words), "OK")
         traffic = [Traffic(self.connect(2 + i % 2), f"client{i}", self.LIVE_TAGS, i)
                    for i in range(self.LIVE_CLIENTS)]
-        background = Background()
-        for each in traffic:
-            background.start(each.run)
-        try:
+        before = self.proxy.info()
+        with Background() as background:
+            for each in traffic:
+                background.start(each.run)
             for number in range(self.LIVE_MOVES):
                 if background.stopped.is_set():
                     break
                 self.mover.move(slot_of(self.LIVE_TAGS[number % len(self.LIVE_TAGS)]), step=3)
-        finally:
-            background.stop()
-        self.assertGreater(self.proxy.counter("moved"), 0)
-        self.assertGreater(self.proxy.counter("ask"), 0)
+        for name in ("moved", "ask"):
+            self.assertGreater(self.proxy.counter(name), int(before[name]))
         self.check_increments(traffic)
         self.check_lists(traffic)
         errors = self.proxy.info("errorstats")
@@ -173,37 +174,36 @@ class PipelineClient:
             kind = self.dice.random()
             commands.append(self.one_key() if kind < 0.6 else self.one_slot() if kind < 0.8 else
                             self.dice.choice(self.split()))
-        got = raw_pipeline(self.client, commands)
-        wanted = raw_pipeline(self.direct, commands)
+        got = self.client.pipeline_raw(commands)
+        wanted = self.direct.pipeline_raw(commands)
         for number, command in enumerate(commands):
             expect(got[number], wanted[number], (number, command))
 
 
 class RandomPipelines(OwnCluster):
+    """Random pipelines on slots that move all the time."""
     RANDOM_CLIENTS = 4
     RANDOM_MOVES = 120
     RANDOM_TAGS = ["{t0}", "{t1}", "{t2}", "{t3}"]
 
-    def test_R_08_random_pipelines_get_the_replies_of_one_server_while_their_slots_move(self):
-        background = Background()
-        for number in range(self.RANDOM_CLIENTS):
-            direct = self.plain.connect()
-            self.addCleanup(direct.close)
-            protocol = 2 + number % 2
-            direct.call("HELLO", protocol)
-            client = PipelineClient(self.connect(protocol), direct, f"c{number}",
-                                    self.RANDOM_TAGS, number)
-            background.start(client.run)
-        dice = random.Random(88)
-        try:
+    def test_random_pipelines_get_the_replies_of_one_server_while_their_slots_move(self):
+        """R-08: while slots moved, commands of one pipeline overtook each other."""
+        dice, before = random.Random(88), self.proxy.info()
+        with Background() as background:
+            for number in range(self.RANDOM_CLIENTS):
+                direct = self.plain.connect()
+                self.addCleanup(direct.close)
+                protocol = 2 + number % 2
+                direct.call("HELLO", protocol)
+                client = PipelineClient(self.connect(protocol), direct, f"c{number}",
+                                        self.RANDOM_TAGS, number)
+                background.start(client.run)
             for _ in range(self.RANDOM_MOVES):
                 if background.stopped.is_set():
                     break
                 self.move_slowly(dice)
-        finally:
-            background.stop()
         for name in ("moved", "ask", "tryagain"):
-            self.assertGreater(self.proxy.counter(name), 0)
+            self.assertGreater(self.proxy.counter(name), int(before[name]))
 
     def move_slowly(self, dice):
         slot = slot_of(dice.choice(self.RANDOM_TAGS))
@@ -216,47 +216,27 @@ class RandomPipelines(OwnCluster):
         self.mover.finish(slot)
 
 
-class MovingSlotsOnIoUring(LiveMigration, RandomPipelines, unittest.TestCase):
-    engine = "io_uring"
-
-
-class MovingSlotsOnEpoll(LiveMigration, RandomPipelines, unittest.TestCase):
-    engine = "epoll"
-
-
-class Reshard(OwnCluster, unittest.TestCase):
-    """Five hundred slots go from the first master to the second under two hundred clients."""
+class Reshard(OwnCluster):
+    """Five hundred slots go from one master to the next under two hundred clients."""
     CLIENTS = 200
     THREADS = 4
     SLOTS_MOVED = 500
 
-    def keys_of_the_first_master(self):
-        """A key for each slot to move."""
-        keys, number = {}, 0
-        while len(keys) < self.SLOTS_MOVED:
-            number += 1
-            slot = slot_of(str(number))
-            if self.mover.owners[slot] is self.mover.nodes[0]:
-                keys[slot] = str(number)
-        return keys
-
-    def test_R_08_five_hundred_slots_move_under_two_hundred_clients_and_redirects_end(self):
-        keys = self.keys_of_the_first_master()
+    def test_five_hundred_slots_move_under_two_hundred_clients_and_redirects_end(self):
+        """R-08: after a reshard every request was redirected, for ever."""
+        keys = keys_of_slots(slots_of_shard(1)[:self.SLOTS_MOVED])
         names = list(keys.values())
         for name in names:
             self.client.call("SET", name, name)
-        background = Background()
         per_thread = self.CLIENTS // self.THREADS
-        for number in range(self.THREADS):
-            clients = [self.connect(2 + i % 2) for i in range(per_thread)]
-            background.start(self.round_of_all, clients, names, random.Random(number))
-        try:
+        with Background() as background:
+            for number in range(self.THREADS):
+                clients = [self.connect(2 + i % 2) for i in range(per_thread)]
+                background.start(self.round_of_all, clients, names, random.Random(number))
             for slot in keys:
                 self.mover.move(slot)
                 if background.stopped.is_set():
                     break
-        finally:
-            background.stop()
         clients = [self.connect() for _ in range(4)]
         self.assertLessEqual(self.redirects_of_reading(names, clients), 2 * len(names),
                              "more than one for each slot and each of the two workers")
@@ -267,32 +247,23 @@ class Reshard(OwnCluster, unittest.TestCase):
         """Every client has requests under way at the same time."""
         asked = [[dice.choice(names) for _ in range(4)] for _ in clients]
         for client, mine in zip(clients, asked):
-            client.send(b"".join(encode("GET", name) for name in mine[:2]) +
-                        encode("SET", mine[2], mine[2]) + encode("MGET", *mine))
+            client.send(frames(("GET", mine[0]), ("GET", mine[1]), ("SET", mine[2], mine[2]),
+                               ("MGET", *mine)))
         for client, mine in zip(clients, asked):
             wanted = [name.encode() for name in mine]
             got = [client.read() for _ in range(4)]
             expect(got, [wanted[0], wanted[1], "OK", wanted], mine)
 
-    def test_R_08_a_moved_slot_costs_at_most_one_redirect_for_each_worker(self):
+    def test_a_moved_slot_costs_at_most_one_redirect_for_each_worker(self):
+        """R-08: a redirect was followed but not learnt."""
         slots = list(range(12000, 12040))
-        names = self.names_in(slots)
+        names = list(keys_of_slots(slots).values())
         for name in names:
             self.client.call("SET", name, name)
         for slot in slots:
             self.mover.move(slot)
         clients = [self.connect() for _ in range(4)]
         self.assertLessEqual(self.redirects_of_reading(names * 3, clients), 2 * len(slots))
-
-    def names_in(self, slots):
-        found, number = {}, 0
-        with self.mover.nodes[0].connect() as node:
-            while len(found) < len(slots):
-                names = [str(i) for i in range(number, number + 20000)]
-                answers = node.pipeline([("CLUSTER", "KEYSLOT", name) for name in names])
-                found.update((slot, name) for slot, name in zip(answers, names) if slot in slots)
-                number += len(names)
-        return list(found.values())
 
 
 if __name__ == "__main__":

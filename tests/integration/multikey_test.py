@@ -1,12 +1,11 @@
 """Commands with several keys: split over the shards, merged as one node would have answered."""
 import random
-import threading
-import time
 import unittest
 
 from support import encode, slot_of
-from support.cluster import SLOTS
-from testbed import A, B, C, BesideAServer, Testbed, call, raw_pipeline
+from support.load import Load
+from support.slots import A, B, C, SLOTS, keys_of_slots
+from support.testbed import BesideAServer, Testbed
 
 bed = Testbed()
 setUpModule = bed.set_up
@@ -18,7 +17,8 @@ class Beside(BesideAServer, unittest.TestCase):
 
 
 class Counting(Beside):
-    def test_M_03_a_key_named_twice_counts_as_one_node_counts_it(self):
+    def test_a_key_named_twice_counts_as_one_node_counts_it(self):
+        """M-03: EXISTS of a key named twice was 1, because the split had removed doubles."""
         for other in ([], ["{t2}x"], ["{t0}x", "{t1}x", "absent"]):
             self.check([("SET", "b", "1"), ("SET", "{t2}x", "1"), ("SET", "{t1}x", "1"),
                         ("EXISTS", "b", "b", *other), ("TOUCH", "b", *other, "b"),
@@ -30,7 +30,8 @@ class Counting(Beside):
                                                ("UNLINK", "b", "b"), ("EXISTS", "b", "b")]),
                          [2, 2, 1, 0])
 
-    def test_M_03_random_commands_with_repeated_keys_answer_as_one_server(self):
+    def test_random_commands_with_repeated_keys_answer_as_one_server(self):
+        """M-03: repeated keys were counted, set or deleted otherwise than by one server."""
         dice = random.Random(3)
         keys = [tag + str(i) for tag in ("{t0}", "{t1}", "{t2}", "{t3}") for i in range(3)]
         keys += ["plain", "other", ""]
@@ -54,7 +55,8 @@ class Counting(Beside):
 
 
 class SettingMany(Beside):
-    def test_M_04_an_odd_number_of_arguments_is_refused_in_the_words_of_a_node(self):
+    def test_an_odd_number_of_arguments_is_refused_in_the_words_of_a_node(self):
+        """M-04: `MSET k` crashed the proxy."""
         wrong = [("MSET",), ("MSET", "k"), ("MSET", "a", "1", "b"), ("mset", "{t2}a", 1, "{t1}b"),
                  ("MSET", "{t2}a", 1, "{t1}b", 2, "{t0}c"), ("MSETNX", "a"),
                  ("MSETNX", "a", "1", "a"), ("MGET",), ("DEL",), ("EXISTS",)]
@@ -62,17 +64,19 @@ class SettingMany(Beside):
         self.assertEqual(self.client.call("MSET", "{t2}a", "1", "{t1}b"),
                          "ERR wrong number of arguments for 'mset' command")
 
-    def test_M_04_the_last_value_of_a_repeated_key_wins(self):
+    def test_the_last_value_of_a_repeated_key_wins(self):
+        """M-04: a repeated key of an MSET got its first value."""
         self.check([("MSET", "{t2}a", 1, "{t1}b", 2, "{t2}a", 3), ("MGET", "{t2}a", "{t1}b"),
                     ("MSET", "{t1}b", 5, "{t2}a", 6, "{t1}b", 7, "{t1}c", 8, "{t1}b", 9),
                     ("MGET", "{t1}b", "{t2}a", "{t1}c", "{t1}b")])
 
-    def test_M_04_many_runs_good_and_bad_leave_memory_flat(self):
+    def test_many_runs_good_and_bad_leave_memory_flat(self):
+        """M-04: every MSET leaked a little."""
         commands = [("MSET", "{t2}a", "1" * 50, "{t1}b", "2" * 50, "{t0}c", "3" * 50),
                     ("MSET", "{t2}a", "1", "{t1}b", "2", "{t2}a", "3"), ("MSET", "k"),
                     ("MSET", "{t2}a", "1", "{t1}b"), ("MGET", "{t2}a", "{t1}b", "{t0}c")]
         batch = b"".join(encode(*command) for command in commands * 50)
-        wanted = raw_pipeline(self.client, commands) * 50
+        wanted = self.client.pipeline_raw(commands) * 50
 
         def run(times):
             for _ in range(times):
@@ -85,27 +89,17 @@ class SettingMany(Beside):
         self.assertLess(bed.proxy.rss - resident, 16 << 20)
         self.assertEqual(self.client.call("MGET", "{t2}a", "{t1}b"), [b"3", b"2"])
 
-    def test_M_04_a_key_of_every_slot_is_set_read_counted_and_deleted_by_one_command(self):
-        keys = self.keys_of_all_slots()
+    def test_a_key_of_every_slot_is_set_read_counted_and_deleted_by_one_command(self):
+        """M-04: a command over very many slots was refused or broken."""
+        keys = [key.encode() for key in keys_of_slots(range(SLOTS)).values()]
         words = [word for key in keys for word in (key, key * 3)]
-        self.assertEqual(call(self.client, "MSET", *words), "OK")
-        self.assert_same(call(self.client, "MGET", *keys), [key * 3 for key in keys])
-        self.assertEqual(call(self.client, "EXISTS", *keys, "absent", keys[0]), SLOTS + 1)
+        self.assertEqual(self.client.call("MSET", *words), "OK")
+        self.assert_same(self.client.call("MGET", *keys), [key * 3 for key in keys])
+        self.assertEqual(self.client.call("EXISTS", *keys, "absent", keys[0]), SLOTS + 1)
         sizes = [node.call("DBSIZE") for node in bed.nodes]
         self.assertEqual(sizes, [5461, 5461, 5462])
-        self.assertEqual(call(self.client, "UNLINK", *keys, keys[0]), SLOTS)
-        self.assert_same(call(self.client, "MGET", *keys), [None] * SLOTS)
-
-    @staticmethod
-    def keys_of_all_slots():
-        found, number = {}, 0
-        with bed.nodes[0].connect() as node:
-            while len(found) < SLOTS:
-                keys = [b"%d" % i for i in range(number, number + 20000)]
-                slots = node.pipeline([("CLUSTER", "KEYSLOT", key) for key in keys])
-                found.update(zip(slots, keys))
-                number += len(keys)
-        return list(found.values())
+        self.assertEqual(self.client.call("UNLINK", *keys, keys[0]), SLOTS)
+        self.assert_same(self.client.call("MGET", *keys), [None] * SLOTS)
 
 
 class CrossSlot(Beside):
@@ -140,10 +134,11 @@ class CrossSlot(Beside):
                     count += 1
                 words.append(word)
             commands.append(words)
-        return zip(commands, raw_pipeline(self.client, commands),
-                   raw_pipeline(self.direct, commands))
+        return zip(commands, self.client.pipeline_raw(commands),
+                   self.direct.pipeline_raw(commands))
 
-    def test_M_08_keys_of_two_slots_get_the_exact_crossslot_error_at_once(self):
+    def test_keys_of_two_slots_get_the_exact_crossslot_error_at_once(self):
+        """M-08: SUNION over two slots gave a wrong result, or an error of other words."""
         refusal = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
         for protocol in (2, 3):
             self.speak(protocol)
@@ -153,12 +148,14 @@ class CrossSlot(Beside):
                     self.assertEqual(reply, refusal, command)
         self.assertEqual([node.call("DBSIZE") for node in bed.nodes], [0, 0, 0])
 
-    def test_M_08_keys_of_one_slot_are_answered_as_by_a_node(self):
+    def test_keys_of_one_slot_are_answered_as_by_a_node(self):
+        """M-08: SUNION with a hash tag was refused though its keys are together."""
         for tag in (A, B, C):
             for command, reply, direct in self.answers((tag,)):
                 self.assertEqual(reply, direct, command)
 
-    def test_M_08_nothing_moves_when_the_slots_differ(self):
+    def test_nothing_moves_when_the_slots_differ(self):
+        """M-08: RENAME over two slots deleted the key and lost its value."""
         kinds = [("SADD", "s", "m"), ("RPUSH", "l", "x"), ("SET", "v", "1")]
         for name, key, value in kinds:
             self.client.call(name, A + key, value)
@@ -180,73 +177,58 @@ class HugeRead(Beside):
     def store(self, keys):
         for start in range(0, len(keys), 1000):
             words = [word for key in keys[start:start + 1000] for word in (key, value_of(key))]
-            self.assertEqual(call(self.client, "MSET", *words), "OK")
+            self.assertEqual(self.client.call("MSET", *words), "OK")
 
-    def backend_reads(self):
-        calls = 0
-        for node in bed.nodes:
-            stats = node.info("commandstats")
-            for name in ("mget", "get"):
-                calls += int(stats.get(f"cmdstat_{name}", "calls=0,").split("=")[1].split(",")[0])
-        return calls
+    @staticmethod
+    def backend_reads():
+        return sum(node.calls(name) for node in bed.nodes for name in ("mget", "get"))
 
-    def test_M_09_an_mget_costs_one_backend_command_for_each_slot_and_not_for_each_key(self):
+    def test_an_mget_costs_one_backend_command_for_each_slot_and_not_for_each_key(self):
+        """M-09: an MGET of 10,000 keys was sent key by key, twelve times slower."""
         for count in (10, 100, 1000, 10000):
             for keys in ([f"{{tag{i % 20}}}{i}" for i in range(count)],
                          [f"{{t1}}{i}" for i in range(count)], [str(i) for i in range(count)]):
                 self.store(keys)
                 before = self.backend_reads()
                 wanted = [value_of(key) for key in keys]
-                self.assert_same(call(self.client, "MGET", *keys), wanted)
+                self.assert_same(self.client.call("MGET", *keys), wanted)
                 slots = len({slot_of(key) for key in keys})
                 self.assertEqual(self.backend_reads() - before, slots)
 
-    def test_M_09_an_mget_of_very_many_keys_with_absent_and_repeated_ones_is_right(self):
+    def test_an_mget_of_very_many_keys_with_absent_and_repeated_ones_is_right(self):
+        """M-09: an MGET of more keys than some limit mixed them up."""
         keys = [f"{{t{i % 4}}}{i}" for i in range(20000)]
         self.store(keys)
         asked = random.Random(9).choices(keys + [key + "absent" for key in keys[::2]], k=70000)
         wanted = [None if key.endswith("absent") else value_of(key) for key in asked]
-        self.assert_same(call(self.client, "MGET", *asked), wanted)
+        self.assert_same(self.client.call("MGET", *asked), wanted)
         here = sum(value is not None for value in wanted)
-        self.assertEqual(call(self.client, "EXISTS", *asked), here)
+        self.assertEqual(self.client.call("EXISTS", *asked), here)
 
-    def test_M_09_large_values_from_all_shards_are_merged_whole(self):
+    def test_large_values_from_all_shards_are_merged_whole(self):
+        """M-09: large values of different shards were mixed up in one MGET."""
         dice = random.Random(91)
         values = {f"{{t{i % 4}}}{i}": dice.randbytes(dice.choice((0, 10, 40000, 300000)))
                   for i in range(60)}
-        self.assertEqual(call(self.client, "MSET", *[word for pair in values.items()
+        self.assertEqual(self.client.call("MSET", *[word for pair in values.items()
                                                      for word in pair]), "OK")
         for _ in range(5):
             asked = dice.choices([*values, "absent"], k=80)
-            self.assert_same(call(self.client, "MGET", *asked), [values.get(key) for key in asked])
+            self.assert_same(self.client.call("MGET", *asked), [values.get(key) for key in asked])
 
-    def test_M_09_other_clients_are_answered_while_huge_reads_run(self):
+    def test_other_clients_are_answered_while_huge_reads_run(self):
+        """M-09: everybody waited while one client read 10,000 keys."""
         keys = [f"{{tag{i % 200}}}{i}" for i in range(10000)]
         self.store(keys)
         wanted = [value_of(key) for key in keys]
-        stop, wrong = threading.Event(), []
-
-        def read_everything():
-            with bed.proxy.connect(timeout=60) as client:
-                while not stop.is_set():
-                    if call(client, "MGET", *keys) != wanted:
-                        wrong.append("a huge read was wrong")
-
-        thread = threading.Thread(target=read_everything)
-        thread.start()
-        try:
-            for key in keys[:300]:
-                start = time.monotonic()
-                self.assertEqual(self.client.call("GET", key), value_of(key))
-                self.assertLess(time.monotonic() - start, 5)
-        finally:
-            stop.set()
-            thread.join()
-        self.assertEqual(wrong, [])
-
-
-def value_of(key):
-    return (key.encode() + b":" * 100)[:100]
+        others = [Load(bed.proxy, ("GET", key)) for key in keys[:4]]
+        for _ in range(20):
+            self.client.send(encode("MGET", *keys))
+            for other in others:
+                other.wait_for_more(2)
+            self.assert_same(self.client.read(), wanted)
+        for other in others:
+            self.assertEqual(other.stop(), [])
 
 
 def value_of(key):

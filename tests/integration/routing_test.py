@@ -4,7 +4,8 @@ import random
 import unittest
 
 from support import Error
-from testbed import TAGS, BesideAServer, Testbed, raw_pipeline
+from support.slots import TAGS
+from support.testbed import BesideAServer, Testbed
 
 bed = Testbed()
 setUpModule = bed.set_up
@@ -20,7 +21,8 @@ class HashTags(Beside):
                b"foo{{bar}}zap": 4015, b"foo{bar}{zap}": 5061, b"": 0, b"a\0b": 8383,
                b"a\r\nb": 3608, b"a": 15495, b"b": 3300}
 
-    def test_R_01_a_corner_hash_tag_goes_straight_to_the_owner_of_its_slot(self):
+    def test_a_corner_hash_tag_goes_straight_to_the_owner_of_its_slot(self):
+        """R-01: keys such as `{}{a}` went to a wrong slot, and were repaired by MOVED."""
         before, moved = bed.redirects(), bed.proxy.counter("moved")
         for key, slot in self.CORNERS.items():
             with self.subTest(key=key):
@@ -36,7 +38,8 @@ class HashTags(Beside):
         self.assertEqual(bed.redirects(), before)
         self.assertEqual(bed.proxy.counter("moved"), moved)
 
-    def test_R_01_keys_of_random_braces_are_hashed_as_the_nodes_hash_them(self):
+    def test_keys_of_random_braces_are_hashed_as_the_nodes_hash_them(self):
+        """R-01: some keys with braces went to a wrong slot."""
         dice = random.Random(1)
         keys = [bytes(dice.choices(b"{{}}ab\0\r\n\xff", k=dice.randrange(9)))
                 for _ in range(4000)]
@@ -49,14 +52,16 @@ class HashTags(Beside):
             self.assertEqual(self.client.call("MGET", *some), some)
         self.assertEqual(bed.redirects(), before)
 
-    def test_R_01_two_corner_keys_share_a_slot_exactly_when_a_node_says_so(self):
+    def test_two_corner_keys_share_a_slot_exactly_when_a_node_says_so(self):
+        """R-01: keys of one slot were refused as CROSSSLOT, or the other way round."""
         pairs = [(a, b) for a in self.CORNERS for b in self.CORNERS]
         before = bed.redirects()
         self.check([("SINTER", a, b) for a, b in pairs])
         self.check([("MSETNX", a, "1", b, "2") for a, b in pairs])
         self.assertEqual(bed.redirects(), before)
 
-    def test_R_01_commands_that_are_split_put_corner_keys_into_the_right_part(self):
+    def test_commands_that_are_split_put_corner_keys_into_the_right_part(self):
+        """R-01: MGET looked for a corner key on the wrong shard and said nil."""
         keys = list(self.CORNERS)
         before = bed.redirects()
         self.assertEqual(self.client.call("MSET", *[word for key in keys
@@ -87,7 +92,8 @@ class ContainerCommands(Beside):
             self.client.call("XADD", tag + "s", "1-1", "field", "value")
             self.client.call("XGROUP", "CREATE", tag + "s", "g", "0")
 
-    def test_R_03_a_key_in_argument_2_is_answered_by_its_owner_every_time(self):
+    def test_a_key_in_argument_2_is_answered_by_its_owner_every_time(self):
+        """R-03: MEMORY USAGE asked any node: MOVED, or nil for a key that was there."""
         before = bed.redirects()
         for tag in TAGS:
             with bed.owner_of(tag).connect() as owner:
@@ -100,10 +106,11 @@ class ContainerCommands(Beside):
     def ask_often(self, command, wanted):
         for _ in range(self.REPEATS):
             self.assertEqual(self.client.call_raw(*command), wanted)
-        self.assertEqual(raw_pipeline(self.client, [command] * self.REPEATS),
+        self.assertEqual(self.client.pipeline_raw([command] * self.REPEATS),
                          [wanted] * self.REPEATS)
 
-    def test_R_03_replies_that_change_with_time_still_come_from_the_owner(self):
+    def test_replies_that_change_with_time_still_come_from_the_owner(self):
+        """R-03: DEBUG OBJECT asked any node."""
         for tag in TAGS:
             key = tag + "k"
             for _ in range(self.REPEATS):
@@ -112,7 +119,8 @@ class ContainerCommands(Beside):
                 self.assertEqual(text.split(" lru:")[0], direct.split(" lru:")[0])
                 self.assertIsInstance(self.client.call("OBJECT", "IDLETIME", key), int)
 
-    def test_R_03_stream_groups_are_made_and_removed_where_the_stream_is(self):
+    def test_stream_groups_are_made_and_removed_where_the_stream_is(self):
+        """R-03: XGROUP CREATE MKSTREAM made the stream on a wrong node."""
         before = bed.redirects()
         for tag in TAGS:
             key = tag + "fresh"
@@ -127,7 +135,8 @@ class ContainerCommands(Beside):
             self.check(commands)
         self.assertEqual(bed.redirects(), before)
 
-    def test_R_03_container_commands_without_a_key_or_with_a_wrong_one_answer_as_a_node(self):
+    def test_container_commands_without_a_key_or_with_a_wrong_one_answer_as_a_node(self):
+        """R-03: OBJECT without its key crashed the proxy."""
         containers = ("OBJECT", "XINFO", "XGROUP", "MEMORY")
         self.check([(name, "HELP") for name in containers])
         self.check([(name,) for name in containers])
@@ -159,23 +168,26 @@ class KeyCounts(Beside):
                       for word in form)
                 for count in self.BAD + self.GOOD for tag in TAGS]
 
-    def test_R_05_a_bad_number_of_keys_gets_the_answer_of_a_node_and_the_next_command_works(self):
+    def test_a_bad_number_of_keys_gets_the_answer_of_a_node_and_the_next_command_works(self):
+        """R-05: EVAL with a negative number of keys crashed the proxy."""
         commands = [each for form in self.FORMS for command in self.commands_of(form)
                     for each in (command, ("ECHO", "still here"))]
-        got = raw_pipeline(self.client, commands)
-        wanted = raw_pipeline(self.direct, commands)
+        got = self.client.pipeline_raw(commands)
+        wanted = self.direct.pipeline_raw(commands)
         wrong = [each for each in zip(commands, got, wanted) if each[1] != each[2]]
         self.assertEqual(wrong, [], f"{len(wrong)} of {len(commands)} are wrong")
         self.assertTrue(bed.proxy.is_alive())
 
-    def test_R_05_a_bad_number_of_keys_is_never_answered_with_a_redirect(self):
+    def test_a_bad_number_of_keys_is_never_answered_with_a_redirect(self):
+        """R-05: a malformed number of keys brought a MOVED to light."""
         # From fresh connections too, so that every worker and every master takes part.
         commands = [command for form in self.FORMS for command in self.commands_of(form)[::7]]
         replies = [(command, bed.proxy.call(*command)) for command in commands]
         leaked = [each for each in replies if getattr(each[1], "code", "") in ("MOVED", "ASK")]
         self.assertEqual(leaked, [], f"{len(leaked)} of {len(commands)} redirects leaked")
 
-    def test_R_05_a_number_of_keys_beyond_the_arguments_is_an_error_whatever_their_slots(self):
+    def test_a_number_of_keys_beyond_the_arguments_is_an_error_whatever_their_slots(self):
+        """R-05: numkeys 2147483647 made the proxy read beyond the arguments."""
         self.check(
             [("EVAL", "return 7", "3", "a"), ("EVAL", "return 7", "9", "a", "b"),
              ("ZUNIONSTORE", "d", "-2", "a", "b"), ("ZUNIONSTORE", "d", "2147483647", "a"),
@@ -213,7 +225,8 @@ class GeneratedCommands(Beside):
                      for _ in range(count)]
             yield (*name, *words)
 
-    def test_R_05_no_arguments_bring_a_redirect_to_light_or_a_wrong_slot_check(self):
+    def test_no_arguments_bring_a_redirect_to_light_or_a_wrong_slot_check(self):
+        """R-05: odd arguments brought a MOVED to light."""
         commands = list(self.generate(random.Random(5)))
         leaked, differ = [], []
         for start in range(0, len(commands), 200):
@@ -231,7 +244,8 @@ class GeneratedCommands(Beside):
 
 
 class Scripts(Beside):
-    def test_R_06_a_script_with_one_key_runs_wherever_its_arguments_would_hash(self):
+    def test_a_script_with_one_key_runs_wherever_its_arguments_would_hash(self):
+        """R-06: EVAL with one key was refused because of an argument's slot."""
         echo = "return {KEYS[1],ARGV[1]}"
         self.assertEqual(self.client.call("EVAL", echo, 1, "test", "123"), [b"test", b"123"])
         before = bed.redirects()
@@ -244,7 +258,8 @@ class Scripts(Beside):
             self.assertEqual(self.client.call("EVAL_RO", echo, 1, key, argument), [key, argument])
         self.assertEqual(bed.redirects(), before)
 
-    def test_R_06_only_the_keys_of_a_script_count_for_the_slot_check(self):
+    def test_only_the_keys_of_a_script_count_for_the_slot_check(self):
+        """R-06: arguments that look like keys were taken for keys."""
         commands = [("EVAL", "return {KEYS,ARGV}", 1, "{t1}a", *TAGS, "{t1}a", "1", ""),
                     ("EVAL", "return {KEYS,ARGV}", 2, "{t1}a", "{t1}b", *TAGS),
                     ("EVAL", "return {KEYS,ARGV}", 2, "{t1}a", "{t2}a"),
@@ -254,7 +269,8 @@ class Scripts(Beside):
                     ("EVAL", "return redis.call('get',KEYS[1])", 1, "{t2}a", "{t1}a")]
         self.check(commands)
 
-    def test_R_06_evalsha_and_fcall_with_one_key_run_with_any_arguments(self):
+    def test_evalsha_and_fcall_with_one_key_run_with_any_arguments(self):
+        """R-06: EVALSHA and FCALL with one key were refused."""
         echo = "return {KEYS[1],ARGV[1]}"
         library = ("#!lua name=lib\nredis.register_function{function_name='echo',"
                    "callback=function(k,a) return {k[1],a[1]} end,flags={'no-writes'}}")
@@ -272,14 +288,16 @@ class Scripts(Beside):
         self.assertEqual(self.client.call("EVALSHA", "f" * 40, 1, "a", "b"),
                          "NOSCRIPT No matching script. Please use EVAL.")
 
-    def test_R_07_a_script_without_keys_that_touches_one_gets_the_answer_of_a_node(self):
+    def test_a_script_without_keys_that_touches_one_gets_the_answer_of_a_node(self):
+        """R-07: a script without keys hung or was refused."""
         script = "return redis.call('set','{t1}z',1)"
         stranger = bed.nodes[0].call("EVAL", script, 0)
         self.assertIsInstance(stranger, Error)
         replies = set(self.client.pipeline([("EVAL", script, 0)] * 60))
         self.assertLessEqual(replies, {"OK", stranger})
 
-    def test_R_07_commands_without_keys_answer_as_a_node(self):
+    def test_commands_without_keys_answer_as_a_node(self):
+        """R-07: EVAL with zero keys hung."""
         self.check(
             [("EVAL", "return 7", 0), ("EVAL", "return ARGV", 0, *TAGS), ("EVAL_RO", "return 1", 0),
              ("EVALSHA", "0" * 40, 0), ("FCALL", "nope", 0), ("PUBLISH", "nobody", "hello"),

@@ -39,6 +39,8 @@ class TopologyRefresher {
   TopologyRefresher(const TopologyRefresher&) = delete;
   TopologyRefresher& operator=(const TopologyRefresher&) = delete;
   ~TopologyRefresher();
+  // Ends its thread: nothing is published any more. Everything else may still be called.
+  void stop();
 
   // Asks for a refresh soon. Any number of requests make one refresh.
   void request();

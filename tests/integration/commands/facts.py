@@ -89,6 +89,11 @@ class Facts:
             return command
         return self.commands.get(f"{command.name}|{words[1].lower().decode('latin-1')}")
 
+    def container(self, words):
+        """The container that these words name, with or without a subcommand it has."""
+        command = self.commands.get(words[0].lower().decode("latin-1")) if words else None
+        return command if command is not None and command.is_container else None
+
     def is_served(self, name):
         """Whether the proxy does something with it but refuse it."""
         command = self.commands[name]

@@ -3,7 +3,7 @@ import os
 import random
 import time
 
-from support import encode
+from support import frames
 
 from . import expect
 
@@ -16,8 +16,9 @@ NOT_UNKNOWN = 'anything but "unknown": the proxy serves what the node does not k
 
 
 def seed():
-    """PENSTOCK_SEED, or a new one."""
-    return int(os.environ.get("PENSTOCK_SEED") or time.time_ns() % 10 ** 9)
+    """PENSTOCK_SEED; without it always the same, and "new" draws one."""
+    given = os.environ.get("PENSTOCK_SEED", "1")
+    return time.time_ns() % 10 ** 9 if given == "new" else int(given)
 
 
 def random_for(seed_number, *purpose):
@@ -41,7 +42,7 @@ class Side:
 
     def send(self, commands):
         try:
-            self.connection.send(b"".join(encode(*words) for words in commands))
+            self.connection.send(frames(*commands))
         except OSError:
             self.lost = True
 

@@ -190,7 +190,7 @@ def command_info(words, a, b, facts):
         return a.kind == b.kind
     if len(a.value) != len(words) - 2:
         return False
-    null = Reply(b"_", b"") if b"~" in kinds_in(a) | kinds_in(b) else Reply(b"*", None)
+    null = Reply(b"_", b"") if b"~" in kinds_in(a) | kinds_in(b) else Reply(b"$", None)
     for name, entry in zip(words[2:], a.value):
         name = name.lower().decode("latin-1")
         served = name in facts.commands and facts.is_served(name)

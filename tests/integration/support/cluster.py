@@ -2,52 +2,20 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 
-from .resp import Connection, Error
+from .ports import free_port, free_ports
+from .resp import Connection
+from .slots import slot_of, slots_of_shard
 from .wait import wait_until
 
 SERVER = os.environ.get("REDIS_SERVER", "redis-server")
-SLOTS = 16384
 
-
-def crc16(data):
-    crc = 0
-    for byte in data:
-        crc ^= byte << 8
-        for _ in range(8):
-            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xffff
-    return crc
-
-
-def slot_of(key):
-    """The hash slot of a key, by the cluster specification."""
-    if isinstance(key, str):
-        key = key.encode()
-    start = key.find(b"{")
-    if start >= 0:
-        end = key.find(b"}", start + 1)
-        if end > start + 1:
-            key = key[start + 1:end]
-    return crc16(key) % SLOTS
-
-
-def free_ports(count):
-    """Ports whose cluster bus port (+10000) is free too."""
-    ports = []
-    candidate = 20000 + os.getpid() * 37 % 15000
-    while len(ports) < count:
-        candidate = candidate + 1 if candidate < 45000 else 20000
-        try:
-            for port in (candidate, candidate + 10000):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        ports.append(candidate)
-    return ports
+# Options of a cluster. A node that hangs, on a busy machine or made to, is not taken for dead:
+PATIENT = ("--cluster-node-timeout", "600000")
+# Other shards keep answering while one is lost:
+PARTIAL = ("--cluster-require-full-coverage", "no")
 
 
 class Node:
@@ -63,7 +31,8 @@ class Node:
         os.makedirs(self.directory, exist_ok=True)
         command = [SERVER, "--port", str(self.port), "--bind", self.host, "--dir", self.directory,
                    "--save", "", "--appendonly", "no", "--logfile", "log",
-                   "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]
+                   "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0",
+                   "--repl-ping-replica-period", "1"]
         if self.cluster:
             command += ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
                         "--cluster-node-timeout", "2000"]
@@ -79,7 +48,7 @@ class Node:
         except OSError:
             return False
 
-    def connect(self, timeout=15.0):
+    def connect(self, timeout=30.0):
         connection = Connection(self.port, self.host, timeout)
         password = self._option("--requirepass")
         if password:
@@ -94,14 +63,30 @@ class Node:
         with self.connect() as connection:
             return connection.call(*words)
 
-    def info(self, section="all"):
-        """INFO as a dictionary of texts."""
-        lines = self.call("INFO", section).decode().splitlines()
+    def fields(self, *words):
+        """The reply to INFO or CLUSTER INFO as a dictionary of texts."""
+        lines = self.call(*words).decode().splitlines()
         return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def info(self, section="all"):
+        return self.fields("INFO", section)
+
+    def calls(self, command):
+        """How often it has run a command."""
+        text = self.info("commandstats").get(f"cmdstat_{command}", "calls=0,")
+        return int(text.split("calls=")[1].split(",")[0])
+
+    def cluster_info(self, name):
+        return self.fields("CLUSTER", "INFO").get(name)
 
     @property
     def id(self):
         return self.call("CLUSTER", "MYID").decode()
+
+    @property
+    def seed(self):
+        """Its address as the proxy's configuration has it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def is_master(self):
         return self.info("replication")["role"] == "master"
@@ -121,6 +106,15 @@ class Node:
         self.process.send_signal(signal.SIGCONT)
 
 
+def start_plain_server(add_cleanup, options=()):
+    """An ordinary server without a cluster."""
+    directory = tempfile.TemporaryDirectory(prefix="penstock-plain-")
+    add_cleanup(directory.cleanup)
+    plain = Node(free_port(), directory.name, options, cluster=False)
+    add_cleanup(plain.kill)
+    return plain.start()
+
+
 class Cluster:
     """`masters` shards with `replicas` replicas each; slots are split evenly, in order of ports."""
 
@@ -128,46 +122,42 @@ class Cluster:
         self.directory = tempfile.mkdtemp(prefix="penstock-cluster-")
         ports = free_ports(masters * (1 + replicas))
         self.nodes = [Node(port, self.directory, options, host) for port in ports]
-        self.shards = masters
         try:
             for node in self.nodes:
                 node.start()
-            self._form(masters, replicas)
+            self._form(masters)
         except BaseException:
             self.stop()
             raise
 
-    def _form(self, masters, replicas):
+    def _form(self, masters):
         for index, node in enumerate(self.nodes):
             node.call("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
         for index, node in enumerate(self.nodes[:masters]):
-            first, last = SLOTS * index // masters, SLOTS * (index + 1) // masters - 1
-            node.call("CLUSTER", "ADDSLOTSRANGE", first, last)
-        first = self.nodes[0]
+            slots = slots_of_shard(index, masters)
+            node.call("CLUSTER", "ADDSLOTSRANGE", slots[0], slots[-1])
         for node in self.nodes[1:]:
-            node.call("CLUSTER", "MEET", first.host, first.port)
-        self._wait_known()
+            self.meet(node)
+        self.wait_known()
         for index, node in enumerate(self.nodes[masters:]):
             master = self.nodes[index % masters]
             wait_until(lambda n=node, m=master: n.call("CLUSTER", "REPLICATE", m.id) == "OK",
                        what="CLUSTER REPLICATE")
         self.wait_ok()
 
-    def _wait_known(self):
-        count = str(len(self.nodes))
-        for node in self.nodes:
-            wait_until(lambda n=node: self.cluster_info(n)["cluster_known_nodes"] == count,
-                       what="nodes to know each other")
+    def meet(self, node):
+        first = self.nodes[0]
+        node.call("CLUSTER", "MEET", first.host, first.port)
 
-    @staticmethod
-    def cluster_info(node):
-        lines = node.call("CLUSTER", "INFO").decode().splitlines()
-        return dict(line.split(":", 1) for line in lines if ":" in line)
+    def wait_known(self):
+        for node in self.nodes:
+            wait_until(lambda n=node: n.cluster_info("cluster_known_nodes") == str(len(self.nodes)),
+                       what="the nodes to know each other")
 
     def wait_ok(self, timeout=30.0):
         """Until every live node sees the cluster as ok and every live replica is in sync."""
         for node in self.live():
-            wait_until(lambda n=node: self.cluster_info(n)["cluster_state"] == "ok", timeout,
+            wait_until(lambda n=node: n.cluster_info("cluster_state") == "ok", timeout,
                        what=f"cluster_state:ok on {node.port}")
             wait_until(lambda n=node: n.is_master() or
                        n.info("replication").get("master_link_status") == "up", timeout,
@@ -178,16 +168,17 @@ class Cluster:
 
     @property
     def seeds(self):
-        return [f"{node.host}:{node.port}" for node in self.nodes]
+        return [node.seed for node in self.nodes]
 
     def masters(self):
         return [node for node in self.live() if node.is_master()]
 
-    def node_by_id(self, node_id):
-        return next(node for node in self.live() if node.id == node_id)
+    def replicas(self):
+        return [node for node in self.live() if not node.is_master()]
 
-    def owner_of(self, slot):
-        """The live master that owns a slot, by the nodes' own map."""
+    def owner_of(self, key):
+        """The live master that owns a key, by the nodes' own map."""
+        slot = slot_of(key)
         for node in self.live():
             for entry in node.call("CLUSTER", "SLOTS"):
                 if entry[0] <= slot <= entry[1]:
@@ -195,50 +186,60 @@ class Cluster:
                     return next((n for n in self.live() if n.port == port), None)
         return None
 
-    def replicas_of(self, master):
-        master_id = master.id
-        out = []
-        for line in master.call("CLUSTER", "NODES").decode().splitlines():
-            fields = line.split(" ")
-            if fields[3] == master_id:
-                port = int(fields[1].split("@")[0].rsplit(":", 1)[1])
-                out += [node for node in self.live() if node.port == port]
-        return out
+    def replica_of(self, master):
+        """A replica that the master knows; nodes hear of each other's roles one by one."""
+        def known():
+            lines = master.call("CLUSTER", "NODES").decode().splitlines()
+            fields = [line.split(" ") for line in lines]
+            ports = {int(each[1].split("@")[0].rsplit(":", 1)[1]) for each in fields
+                     if each[3] == master.id}
+            return next((node for node in self.live() if node.port in ports), None)
 
-    def begin_migration(self, slot, target):
-        """Marks the slot as migrating to `target`; keys stay where they are. Returns the source."""
-        source = self.owner_of(slot)
-        assert target.call("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id) == "OK"
-        assert source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id) == "OK"
-        return source
-
-    @staticmethod
-    def migrate_keys(source, target, *keys):
-        reply = source.call("MIGRATE", target.host, target.port, "", 0, 5000, "KEYS", *keys)
-        assert not isinstance(reply, Error), reply
-
-    def finish_migration(self, slot, source, target):
-        """Moves the keys that are left and gives the slot to `target`."""
-        while True:
-            keys = source.call("CLUSTER", "GETKEYSINSLOT", slot, 100)
-            if not keys:
-                break
-            self.migrate_keys(source, target, *keys)
-        target_id = target.id
-        for node in [target, source] + [n for n in self.masters() if n not in (source, target)]:
-            node.call("CLUSTER", "SETSLOT", slot, "NODE", target_id)
-
-    def migrate_slot(self, slot, target):
-        source = self.begin_migration(slot, target)
-        self.finish_migration(slot, source, target)
-        return source
+        return wait_until(known, what="the master to know its replica")
 
     def fail_over(self, master):
-        """A planned failover to a replica of `master`; returns the new master."""
-        replica = self.replicas_of(master)[0]
-        assert replica.call("CLUSTER", "FAILOVER") == "OK"
-        wait_until(replica.is_master, what="the failover")
+        """A planned failover, begun anew when a vote was lost; returns the new master."""
+        replica = self.replica_of(master)
+
+        def promoted():
+            if not replica.is_master():
+                replica.call("CLUSTER", "FAILOVER")
+            return replica.is_master()
+
+        wait_until(promoted, 40, step=0.5, what="the failover")
         return replica
+
+    def wait_for_one_map(self):
+        """Until all nodes tell the same owners and replicas; a replica counts once it has data."""
+        def told(node):
+            slots = node.call("CLUSTER", "SLOTS")
+            return sorted((entry[:2], sorted(str(each[:3]) for each in entry[2:]))
+                          for entry in slots)
+
+        def agreed():
+            maps = [told(node) for node in self.live()]
+            known = sum(len(nodes) for _, nodes in maps[0])
+            return known == len(self.live()) and all(each == maps[0] for each in maps)
+
+        wait_until(agreed, 40, what="all nodes to tell the same map")
+
+    def announce(self, node, port):
+        """Makes `node` tell everybody that clients reach it at `port` (0: its own)."""
+        assert node.call("CONFIG", "SET", "cluster-announce-port", port) == "OK"
+        shown = port or node.port
+        for each in self.live():
+            wait_until(lambda n=each: any(entry[2][1] == shown
+                                          for entry in n.call("CLUSTER", "SLOTS")),
+                       what=f"{each.port} to know the announced port")
+
+    def redirects(self):
+        """How many MOVED and ASK the nodes have answered so far."""
+        total = 0
+        for node in self.live():
+            stats = node.info("errorstats")
+            for code in ("MOVED", "ASK"):
+                total += int(stats.get(f"errorstat_{code}", "count=0").split("=")[1])
+        return total
 
     def flush(self):
         for node in self.masters():
@@ -254,5 +255,3 @@ class Cluster:
 
     def __exit__(self, *_):
         self.stop()
-
-

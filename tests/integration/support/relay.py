@@ -1,28 +1,31 @@
-"""A TCP relay between the proxy and a node that a test can slow down, cut or break."""
+"""A TCP relay between the proxy and a node that a test can slow down, cut, tear or shut."""
+import random
 import socket
 import threading
-import time
 
-from .cluster import free_ports
+from .cluster import Cluster
+from .pieces import in_random_pieces
+from .ports import free_port
 
 
 class Relay:
     """Listens on `port` and passes bytes on to `target`. Hooks may be set at any time:
 
-    on_request(bytes) / on_reply(bytes): returns the bytes to pass on, or None to cut the connection.
-    delay: seconds that every chunk towards the client is held back.
+    on_request(bytes), on_reply(bytes): the bytes to pass on, or None to cut the connection.
     """
 
-    def __init__(self, target, host="127.0.0.1", port=None):
+    def __init__(self, target, host="127.0.0.1", receive_buffer=None):
         self.target, self.host = target, host
-        self.port = port or free_ports(1)[0]
-        self.on_request = lambda data: data
-        self.on_reply = lambda data: data
-        self.delay = 0.0
-        self.accepted = 0
+        self.port = free_port()
+        self.pass_everything()
         self._sockets = []
-        self._listener = socket.create_server((host, self.port), reuse_port=True)
+        self._listener = socket.create_server((host, self.port))
+        if receive_buffer:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def pass_everything(self):
+        self.on_request = self.on_reply = lambda data: data
 
     def _accept(self):
         while True:
@@ -30,9 +33,9 @@ class Relay:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            self.accepted += 1
             try:
                 node = socket.create_connection((self.host, self.target), 5)
+                node.settimeout(None)
             except OSError:
                 client.close()
                 continue
@@ -45,33 +48,66 @@ class Relay:
 
     def _pump(self, source, sink, to_node):
         try:
-            while True:
-                data = source.recv(65536)
-                if not data:
-                    break
-                if not to_node and self.delay:
-                    time.sleep(self.delay)
+            while data := source.recv(65536):
                 data = (self.on_request if to_node else self.on_reply)(data)
                 if data is None:
                     break
-                sink.sendall(data)
+                self._pass_on(sink, data)
         except OSError:
             pass
         for each in (source, sink):
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+            self._shut(each)
+
+    def _pass_on(self, sink, data):
+        sink.sendall(data)
+
+    @staticmethod
+    def _shut(each):
+        try:
+            each.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
 
     def cut(self):
         """Breaks every connection; new ones are taken."""
         sockets, self._sockets = self._sockets, []
         for each in sockets:
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+            self._shut(each)
 
     def close(self):
+        """Breaks every connection; new ones are refused."""
+        # Without it the thread in accept() would serve one more connection.
+        self._shut(self._listener)
         self._listener.close()
         self.cut()
+
+
+class TearingRelay(Relay):
+    """`tear(data)`, which may be set at any time, gives the pieces that bytes are passed on in."""
+
+    tear = staticmethod(lambda data: in_random_pieces(data, random.random()))
+
+    def _pass_on(self, sink, data):
+        for piece in self.tear(data):
+            sink.sendall(piece)
+
+
+class RelayedCluster:
+    """Masters that announce a relay's port in place of their own."""
+
+    def __init__(self, masters, kind=Relay):
+        self.cluster = Cluster(masters)
+        self.relays = []
+        for node in self.cluster.nodes:
+            relay = kind(node.port)
+            self.relays.append(relay)
+            self.cluster.announce(node, relay.port)
+
+    @property
+    def seeds(self):
+        return [f"127.0.0.1:{relay.port}" for relay in self.relays]
+
+    def stop(self):
+        for relay in self.relays:
+            relay.close()
+        self.cluster.stop()
