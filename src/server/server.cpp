@@ -86,8 +86,8 @@ struct Server::Parts {
   const config::Config config;
   const command::CommandTable commands;
   admin::ServerView view;
-  net::Resolver resolver;
   Workers workers;
+  net::Resolver resolver;  // goes before the workers, to whom it answers
   std::vector<std::unique_ptr<ClientListener>> listeners;
   std::unique_ptr<cluster::TopologyRefresher> refresher;
   Shared shared{.config = config,
