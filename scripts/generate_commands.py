@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Generates src/command/command_list.inc and docs/commands.md from the servers' own COMMAND output
 (data/command-info/*.json) and the curated data/command-policy.toml.
 
@@ -148,7 +149,8 @@ def generate_doc(commands, policy):
     for name, versions in commands.items():
         servers = ", ".join(text for s, text, _ in reversed(SOURCES) if s in versions)
         handling = handling_of(name, newest(versions), policy)
-        out.append(f"| `{name.replace('|', ' ').upper()}` | {servers} | {HANDLING_TEXT[handling]} |")
+        shown = name.replace("|", " ").upper()
+        out.append(f"| `{shown}` | {servers} | {HANDLING_TEXT[handling]} |")
     return "\n".join(out) + "\n"
 
 
