@@ -1,5 +1,6 @@
 // Bytes in a heap block of exactly their size, so that a sanitizer sees a read of one byte too
-// many. SPDX-License-Identifier: Apache-2.0
+// many.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstring>

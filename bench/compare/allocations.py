@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heap allocations per command in steady state. They cannot be counted in a run that is timed, so
 the null backend counts them: the same data path, clients, pipeline and values, without sockets."""
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is compared: the cluster without a proxy, Penstock (any number of binaries and settings) and
 other proxies whose programs are on this machine. A proxy is started anew for every sample."""
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is measured: one cell is one shape of load."""
 import dataclasses
 

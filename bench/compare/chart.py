@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples to one SVG: a row per cell, a column per figure, a bar per arm with its value and range.
 Every panel has its own scale, which starts at zero."""
 import html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The load generators: memtier_benchmark and redis-benchmark, and how to read what they print."""
 import json
 import os

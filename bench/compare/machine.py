@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU clocks of processes and of the whole machine, and where processes may run."""
 import os
 import time

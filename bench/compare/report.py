@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples to tables: medians over rounds with their range, and ratios that are paired per round."""
 import statistics
 

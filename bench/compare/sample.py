@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One sample: a fresh proxy under one cell's load. A window in the middle of the load is measured;
 commands are counted by the servers, CPU by the kernel's clocks of each process."""
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The servers behind the proxies: a cluster of three masters, and three plain ones for a proxy
 that knows no cluster. Their own counters say how many commands really ran."""
 import binascii

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """redis-py: plain or RedisCluster, with or without asyncio. Arguments: HOST PORT MODE."""
 import asyncio
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes that move, that have no usable address, or that tell an old map of the cluster."""
 import pathlib
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A connection to a node is cut: writes run at most once, reads and unsent requests go on."""
 import os
 import random

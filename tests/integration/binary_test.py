@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys and values of any bytes, empty ones too, get there and back as they were."""
 import random
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RESP2 and RESP3: each client gets its own dialect, byte for byte as a node gives it."""
 import itertools
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The proxy in front of a cluster answers thousands of random commands as one node does.
 
 PENSTOCK_SEED is the seed, "new" for one that was never tried; PENSTOCK_COMMANDS is the number of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What clients see while nodes die, fail over, hang and come back."""
 import itertools
 import socket

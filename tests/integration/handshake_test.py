@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What clients say first: AUTH, HELLO, SELECT, CLIENT, and how they leave: RESET, QUIT."""
 import os
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What becomes of clients when a node sends what no node should."""
 import socket
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tools and cluster-aware clients ask about the server."""
 import re
 import unittest

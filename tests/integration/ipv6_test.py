@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses with many colons: nodes, seeds and clients on IPv6."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values and replies of many megabytes: they arrive whole, in bounded memory, and hinder nobody."""
 import os
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replies that come in pieces, late, or only by half: never a byte of one in place of another."""
 import os
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many slots move under traffic: no client sees an error, and nothing is lost or done twice."""
 import random
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is in the log, how much of it, and where it goes."""
 import pathlib
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One shard of three does not answer: what its keys, all keys and commands without keys get."""
 import time
 import unittest

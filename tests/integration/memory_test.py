@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory under clients that read slowly or not at all, and the limits that bound it."""
 import random
 import resource

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A slot that is half here and half there: right replies, in order, and no redirect is seen."""
 import random
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands with several keys: split over the shards, merged as one node would have answered."""
 import random
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running the proxy: health checks, dead and idle clients, many clients, CLIENT KILL, AUTH."""
 import ctypes
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a client may send, in which pieces, and that it is answered as one node would."""
 import itertools
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node that refuses a command just then, and takes the next one of the same key."""
 import unittest
 

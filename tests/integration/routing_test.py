@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which node a command goes to: hash tags, containers, numbers of keys, scripts."""
 import hashlib
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A proxy that did not get to run for a while: the time it lost is not held against the nodes."""
 import signal
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the proxy starts: flags, configuration errors, where it listens, the event loop."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stopping the proxy with signals while clients are at work."""
 import os
 import signal

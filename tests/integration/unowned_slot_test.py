@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A slot that no node owns: what fails, what does not, and what it takes to recover."""
 import time
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that are not supported yet, or never: they say so, and no node hears of them."""
 import unittest
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a command must be answered: as the node does, or with a text of the proxy's own."""
 from typing import NamedTuple, Optional
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the data files, and the node under test, say about every command."""
 import importlib.util
 import pathlib

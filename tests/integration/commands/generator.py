@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws commands: every command of the table in turn, well-formed or broken, from one seed."""
 import itertools
 

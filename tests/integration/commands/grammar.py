@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Templates of arguments: a small language of literals, drawn words, options and repetition.
 
   STORE  a literal, in any case         'f1  a literal as it is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that are never sent: two nodes could not stay alike, or this machine would suffer."""
 from support import slot_of
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """COMMAND INFO as the proxy must answer it: the newest server's own description of a command."""
 
 

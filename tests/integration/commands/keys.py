@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How keys are named: "{tag}kind1"."""
 
 # One hash tag on each third of the slots.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same commands to the proxy and to a node, and what was answered differently."""
 import os
 import random

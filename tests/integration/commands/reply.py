@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replies as trees of kind and value, so that two of them can be compared in part."""
 from typing import NamedTuple, Union
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What cannot be equal byte for byte, why, and what is compared instead.
 
 A rule looks only at two replies that differ and of which neither is an error: errors are always

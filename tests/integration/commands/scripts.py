@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lua for EVAL and FCALL: (number of keys, script). None names a key but through KEYS."""
 import hashlib
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How each command's arguments look, in the language of grammar.py; its name comes first."""
 import re
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random words of every kind that commands take, most of them fit, some of them odd."""
 from support import slot_of
 

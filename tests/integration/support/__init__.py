@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the integration tests share: real nodes, the proxy, raw connections, relays in between."""
 from .cluster import PARTIAL, PATIENT, Cluster, Node
 from .proxy import QUIET, Proxy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real Redis Cluster on loopback: started fast, broken on purpose, and taken down again."""
 import os
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A TCP relay between the proxy and a node that a test can slow down, cut, tear or shut."""
 import random
 import socket

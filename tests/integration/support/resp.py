@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A raw RESP connection: sends exact bytes, reads exact frames, parses RESP2 and RESP3."""
 import select
 import socket

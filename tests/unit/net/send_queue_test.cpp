@@ -53,33 +53,23 @@ TEST_CASE("any order of operations keeps the bytes") {
   std::minstd_rand random(11);
   for (int round = 0; round < 200; ++round) {
     SendQueue queue(pool);
-    std::string model;       // everything not retired
-    std::size_t sent = 0;    // of it
+    std::string model;     // everything not retired
+    std::size_t sent = 0;  // of it
     for (int step = 0; step < 200; ++step) {
       const std::size_t size = random() % (random() % 8 == 0 ? 100'000 : 300);
       const std::string bytes(size, static_cast<char>('a' + step % 26));
+      const std::size_t some_unsent = random() % (queue.unsent() + 1);
+      const std::size_t some_sent = random() % (sent + 1);
       switch (random() % 6) {
         case 0: queue.append(bytes); model += bytes; break;
         case 1: queue.append_whole(bytes); model += bytes; break;
         case 2: queue.adopt(block_with(pool, bytes)); model += bytes; break;
-        case 3: {
-          const std::size_t n = random() % (queue.unsent() + 1);
-          queue.mark_sent(n);
-          sent += n;
-          break;
-        }
-        case 4: {
-          const std::size_t n = sent == 0 ? 0 : random() % (sent + 1);
-          queue.unsend(n);
-          sent -= n;
-          break;
-        }
-        default: {
-          const std::size_t n = sent == 0 ? 0 : random() % (sent + 1);
-          queue.retire(n);
-          model.erase(0, n);
-          sent -= n;
-        }
+        case 3: queue.mark_sent(some_unsent); sent += some_unsent; break;
+        case 4: queue.unsend(some_sent); sent -= some_sent; break;
+        default:
+          queue.retire(some_sent);
+          model.erase(0, some_sent);
+          sent -= some_sent;
       }
       REQUIRE(queue.retained() == sent);
       REQUIRE(queue.unsent() == model.size() - sent);
