@@ -200,6 +200,29 @@ std::string read_filter(const resp::Request& request, KillFilter& filter) {
   return {};
 }
 
+std::int64_t sum_of(const std::vector<std::string>& numbers) {
+  std::int64_t sum = 0;
+  for (const std::string& text : numbers) {
+    std::int64_t number = 0;
+    resp::parse_integer(text, number);
+    sum += number;
+  }
+  return sum;
+}
+
+std::string killed_reply(bool old_form, std::int64_t killed) {
+  std::string out;
+  resp::ReplyWriter reply(out, resp::Protocol::resp2);  // the same bytes in both
+  if (!old_form) {
+    reply.integer(killed);
+  } else if (killed > 0) {
+    reply.status("OK");
+  } else {
+    reply.error("ERR No such client");
+  }
+  return out;
+}
+
 void kill(LocalCall& call, const AdminContext&) {
   const bool old_form = call.request.size() == 3;
   KillFilter filter;
@@ -224,22 +247,7 @@ void kill(LocalCall& call, const AdminContext&) {
         return std::to_string(ids.size());
       },
       [old_form, kills_me](const std::vector<std::string>& parts) {
-        std::int64_t killed = kills_me ? 1 : 0;
-        for (const std::string& part : parts) {
-          std::int64_t count = 0;
-          resp::parse_integer(part, count);
-          killed += count;
-        }
-        std::string out;
-        resp::ReplyWriter reply(out, resp::Protocol::resp2);  // the same bytes in both
-        if (!old_form) {
-          reply.integer(killed);
-        } else if (killed > 0) {
-          reply.status("OK");
-        } else {
-          reply.error("ERR No such client");
-        }
-        return out;
+        return killed_reply(old_form, sum_of(parts) + (kills_me ? 1 : 0));
       }};
 }
 

@@ -18,6 +18,12 @@ constexpr milliseconds kGap{100};
 // While the cluster is down or nobody answers, look again this often, doubling.
 constexpr milliseconds kFirstBackOff{200};
 constexpr milliseconds kLongestBackOff{2000};
+// What a node is asked, in this order.
+const std::vector<std::string> kQuestions[] = {{"CLUSTER", "INFO"},
+                                               {"CLUSTER", "NODES"},
+                                               {"CLUSTER", "SLOTS"},
+                                               {"CLUSTER", "SHARDS"},
+                                               {"INFO", "server"}};
 // After a view that cannot be trusted (a node that is behind or cut off), ask this many more.
 constexpr int kSecondOpinions = 2;
 
@@ -121,8 +127,6 @@ std::vector<Endpoint> TopologyRefresher::candidates() {
   return nodes;
 }
 
-// CLUSTER SLOTS tells the endpoints that clients are to use; CLUSTER NODES and INFO tell how old
-// the node's knowledge is. Where SLOTS is refused, SHARDS or NODES will do.
 std::optional<View> TopologyRefresher::ask(const Endpoint& node) {
   const int fd = dial_(node, options_.timeout);
   if (fd < 0) {
@@ -130,28 +134,30 @@ std::optional<View> TopologyRefresher::ask(const Endpoint& node) {
     return std::nullopt;
   }
   NodeQuery query(fd, options_.timeout);
-  std::vector<std::vector<std::string>> commands;
+  std::vector<std::vector<std::string>> commands(std::begin(kQuestions), std::end(kQuestions));
   if (!options_.password.empty()) {
-    commands.push_back({"AUTH"});
-    if (!options_.username.empty()) commands.back().push_back(options_.username);
-    commands.back().push_back(options_.password);
+    std::vector<std::string> auth{"AUTH", options_.username, options_.password};
+    std::erase(auth, "");
+    commands.insert(commands.begin(), auth);
   }
-  const std::size_t skipped = commands.size();
-  for (const char* what : {"INFO", "NODES", "SLOTS", "SHARDS"}) {
-    commands.push_back({"CLUSTER", what});
-  }
-  commands.push_back({"INFO", "server"});
   if (!query.send(commands)) return std::nullopt;
-  std::vector<std::string> replies;
+  std::vector<std::string> answers;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     std::optional<std::string> reply = query.read();
     if (!reply) {
       LOG_LIMITED(warn, "topology: {} does not answer", to_string(node));
       return std::nullopt;
     }
-    replies.push_back(std::move(*reply));
+    answers.push_back(std::move(*reply));
   }
-  const std::string* const answers = replies.data() + skipped;
+  if (!options_.password.empty()) answers.erase(answers.begin());
+  return understand(answers, node);
+}
+
+// CLUSTER SLOTS tells the endpoints that clients are to use; CLUSTER NODES and INFO tell how old
+// the node's knowledge is. Where SLOTS is refused, SHARDS or NODES will do.
+std::optional<View> TopologyRefresher::understand(const std::vector<std::string>& answers,
+                                                  const Endpoint& node) const {
   const std::optional<View> nodes = parse_cluster_nodes(answers[1], node);
   const std::optional<View> shards = parse_cluster_shards(answers[3], node);
   std::optional<View> view = parse_cluster_slots(answers[2], node);

@@ -1,5 +1,6 @@
 // The epoll back end: level-triggered, sends at once, waits for room only when a send was cut
-// short. SPDX-License-Identifier: Apache-2.0
+// short.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sys/epoll.h>

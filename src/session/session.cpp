@@ -251,8 +251,8 @@ void Session::flush() {
   close_if_done();
 }
 
-// The first replies of a pipeline wait for those that other nodes send a little later: one packet to
-// the client instead of several. Only while the worker is busy enough to batch at all.
+// The first replies of a pipeline wait for those that other nodes send a little later: one packet
+// to the client instead of several. Only while the worker is busy enough to batch at all.
 bool Session::waits_for_more_replies() {
   const bool partial = !sequencer_.empty() && output_.unsent() < kHeldOutputMax && !draining_;
   if (context_.hold_replies == 0 || !partial || sending()) {

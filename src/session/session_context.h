@@ -1,5 +1,6 @@
 // What the sessions of one worker share. Built by the session table; nothing here is a client's
-// own. SPDX-License-Identifier: Apache-2.0
+// own.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

@@ -58,6 +58,8 @@ class TopologyRefresher {
   void refresh();
   std::vector<Endpoint> candidates();
   std::optional<View> ask(const Endpoint& node);
+  std::optional<View> understand(const std::vector<std::string>& answers,
+                                 const Endpoint& node) const;
   std::string_view problem_of(const View& view, const View& nodes) const;
   void take(std::shared_ptr<const Topology> after);
 
