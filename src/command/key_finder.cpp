@@ -30,17 +30,19 @@ std::optional<Index> begin_of(const KeySpec& spec, const resp::Request& request)
   return std::nullopt;
 }
 
-// A count of keys, read as atoi() reads it: the server routes by "3x" before it complains of it.
+// A count of keys, read as atoi() reads it, which also cuts it to 32 bits: the server routes by "3x"
+// before it complains of it.
 Index lenient_count(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size() && (text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r'))) ++i;
   const bool negative = i < text.size() && text[i] == '-';
   if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
   Index count = 0;
-  for (; i < text.size() && text[i] >= '0' && text[i] <= '9' && count < INT32_MAX; ++i) {
-    count = count * 10 + (text[i] - '0');
+  for (; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) {
+    const Index digit = text[i] - '0';
+    count = count > (INT64_MAX - digit) / 10 ? INT64_MAX : count * 10 + digit;
   }
-  return negative ? -count : count;
+  return static_cast<std::int32_t>(negative ? -count : count);
 }
 
 struct Range {

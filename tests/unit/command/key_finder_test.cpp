@@ -76,6 +76,7 @@ TEST_CASE("a count with something behind it is read as the server reads it befor
   CHECK(keys_of("EVAL s 1x a") == Words{"a"});
   CHECK(keys_of("EVAL s +1 a") == Words{"a"});
   CHECK(keys_of("EVAL s 01 a") == Words{"a"});
+  CHECK(keys_of("EVAL s 4294967297 a") == Words{"a"});
   CHECK(keys_of("EVAL s \" 1\" a") == Words{"a"});
   CHECK(keys_of("ZUNIONSTORE d 2.5 a b") == Words{"d", "a", "b"});
   CHECK(keys_of("ZINTERSTORE d 0") == Words{"(invalid)"});
