@@ -30,8 +30,8 @@ std::optional<Index> begin_of(const KeySpec& spec, const resp::Request& request)
   return std::nullopt;
 }
 
-// A count of keys, read as atoi() reads it, which also cuts it to 32 bits: the server routes by "3x"
-// before it complains of it.
+// A count of keys, read as atoi() reads it, which also cuts it to 32 bits: the server routes by
+// "3x" before it complains of it.
 Index lenient_count(std::string_view text) {
   std::size_t i = 0;
   while (i < text.size() && (text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r'))) ++i;
