@@ -47,8 +47,8 @@ void Pipe::commit(const ReplyToken& token, std::size_t size, const RequestTimes&
 }
 
 bool Pipe::is_unreachable() const {
-  return state_ != State::ready && failures_ > 0 &&
-         is_over(now(), down_since_, context_.limits.retry_deadline);
+  return given_up_ || (state_ != State::ready && failures_ > 0 &&
+         is_over(now(), down_since_, context_.limits.retry_deadline));
 }
 
 void Pipe::flush() {
@@ -125,6 +125,7 @@ void Pipe::become_ready() {
   if (failures_ > 0) spdlog::info("node {}: connected again", net::to_string(node_));
   state_ = State::ready;
   failures_ = 0;
+  given_up_ = false;
   trouble_.clear();
   last_heard_ = now();
   // Waiting for a connection was bounded by the retry deadline; the time-out of the answer begins.
@@ -160,6 +161,7 @@ void Pipe::on_closed() {
 void Pipe::back_off() {
   state_ = State::backing_off;
   ++stats_.failures;
+  given_up_ = is_unreachable();  // for good: the clock wraps
   if (failures_ == 0) down_since_ = now();
   const int doublings = std::min<int>(failures_, 6) - 1;
   retry_at_ = now();

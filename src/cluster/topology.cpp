@@ -29,7 +29,8 @@ bool is_fresh(const Topology& before, const View& view) {
   if (before.empty()) return true;
   if (!view.state_ok) return false;
   if (view.current_epoch >= before.current_epoch()) return true;
-  const std::set<std::string_view> known(view.known_ids.begin(), view.known_ids.end());
+  std::set<std::string_view> known(view.known_ids.begin(), view.known_ids.end());
+  for (const Shard& shard : view.shards) known.insert(shard.master.id);
   return std::none_of(before.shards().begin(), before.shards().end(),
                       [&](const Shard& shard) { return known.contains(shard.master.id); });
 }

@@ -24,6 +24,8 @@ const std::vector<std::string> kQuestions[] = {{"CLUSTER", "INFO"},
                                                {"CLUSTER", "SLOTS"},
                                                {"CLUSTER", "SHARDS"},
                                                {"INFO", "server"}};
+// A node for each slot: far more than the thousand that the servers are made for.
+constexpr std::size_t kNodesMax = kSlots;
 // After a view that cannot be trusted (a node that is behind or cut off), ask this many more.
 constexpr int kSecondOpinions = 2;
 
@@ -83,6 +85,11 @@ bool TopologyRefresher::wait_for_next() {
   return !stopping_;
 }
 
+bool TopologyRefresher::is_stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
 void TopologyRefresher::refresh() {
   {
     const std::lock_guard lock(mutex_);
@@ -92,6 +99,7 @@ void TopologyRefresher::refresh() {
   bool trusted = false, usable = false;
   for (const Endpoint& node : candidates()) {
     const std::optional<View> view = ask(node);
+    if (is_stopping()) return;
     if (!view) continue;
     const std::shared_ptr<const Topology> before = current();
     usable = usable || view->state_ok;
@@ -186,6 +194,9 @@ std::string_view TopologyRefresher::problem_of(const View& view, const View& nod
   if (std::count(nodes.known_ids.begin(), nodes.known_ids.end(), options_.self) > 0) {
     return "is this proxy itself";
   }
+  std::size_t named = view.slotless.size() + nodes.slotless.size();
+  for (const Shard& shard : view.shards) named += 1 + shard.replicas.size();
+  if (named > kNodesMax) return "names more nodes than a cluster can have";
   return view.shards.empty() ? "knows of no slots" : "";
 }
 

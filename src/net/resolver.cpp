@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "penstock/log/log.h"
 
@@ -38,7 +39,7 @@ Resolver::Answer ask_system(const HostPort& name) {
 struct Resolver::State {
   struct Job {
     HostPort name;
-    Done done;
+    std::vector<Done> askers;
   };
 
   void work();
@@ -65,7 +66,13 @@ Resolver::~Resolver() {
 void Resolver::resolve(const HostPort& name, Done done) {
   if (const Answer numeric = numeric_address(name.host, name.port)) return done(numeric);
   const std::lock_guard lock(state_->mutex);
-  state_->jobs.push_back({name, std::move(done)});
+  for (State::Job& job : state_->jobs) {
+    if (job.name.host != name.host || job.name.port != name.port) continue;
+    job.askers.push_back(std::move(done));
+    return;
+  }
+  state_->jobs.push_back({name, {}});
+  state_->jobs.back().askers.push_back(std::move(done));
   if (state_->idle < state_->jobs.size() && state_->threads < kThreadsMax) {
     ++state_->threads;
     std::thread([state = state_] { state->work(); }).detach();
@@ -94,7 +101,8 @@ void Resolver::State::work() {
     const Answer found = look_up(job.name);
     lock.lock();
     if (stopping) return;
-    job.done(found);  // under the lock, so that the resolver's owner is still there
+    // Under the lock, so that the resolver's owner is still there.
+    for (const Done& done : job.askers) done(found);
   }
 }
 

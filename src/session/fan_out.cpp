@@ -96,7 +96,7 @@ void FanOut::plan(const command::Command& command, const resp::Request& request)
 
 bool FanOut::has_slot(cluster::Slot slot) const {
   return std::any_of(parts_.begin(), parts_.end(),
-                     [slot](const Part& part) { return part.slot == slot; });
+                     [slot](const Part& part) { return !part.done && part.slot == slot; });
 }
 
 void FanOut::write_request(std::size_t index, const resp::Request& request, char* out) const {
@@ -128,6 +128,7 @@ std::size_t FanOut::split_part(std::size_t index) {
 bool FanOut::add_reply(std::size_t index, std::string_view piece, bool last,
                        const backend::Pipe& from) {
   Part& part = parts_[index];
+  received_ += piece.size();
   if (part.done) return false;
   if (last && part.reply == nullptr && (piece[0] == '-' || piece[0] == '!')) {
     return add_failure(index, piece.substr(1, piece.find('\r') - 1), net::to_string(from.node()));
@@ -233,6 +234,7 @@ void FanOut::clear() {
   }
   if (parts_.capacity() > kPartsKept) std::vector<Part>().swap(parts_);
   parts_left_ = 0;
+  received_ = 0;
   sum_ = 0;
   error_.clear();
 }

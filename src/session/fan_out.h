@@ -52,7 +52,8 @@ class FanOut {
   bool add_reply(std::size_t part, std::string_view piece, bool last, const backend::Pipe& from);
   // A part has no reply; `error` is one line that starts with an error code.
   bool add_failure(std::size_t part, std::string_view error, const std::string& address);
-  bool is_done(std::size_t part) const { return parts_[part].done; }
+  // Bytes of replies that add_reply() was given.
+  std::size_t received_bytes() const { return received_; }
 
   // After the last reply: the merged one into the session. The session recycles this object then.
   void merge(Session& session, std::uint32_t sequence);
@@ -83,6 +84,7 @@ class FanOut {
   std::vector<std::uint32_t> part_of_key_;
   std::vector<std::uint32_t> next_key_;  // of the same part
   std::size_t parts_left_ = 0;
+  std::size_t received_ = 0;
   std::int64_t sum_ = 0;
   std::string error_;                   // the first part that failed; empty: none
 };

@@ -163,6 +163,7 @@ void Redirector::part_reply(Session& session, const ReplyToken& token, std::stri
   FanOut* fan_out = session.sequencer().at(token.sequence).fan_out;
   if (fan_out == nullptr) return;
   session.note_answered(token.sequence, fan_out->slot_of(token.part));
+  session.note_part_bytes(piece.size());
   if (fan_out->add_reply(token.part, piece, last, from)) {
     fan_out->merge(session, token.sequence);
   }
@@ -259,7 +260,9 @@ bool Redirector::send(Waiting& waiting) {
          "TRYAGAIN Refused at first, and a later command of its slot ran; it did not run", "");
     return true;
   }
-  if (waiting.slot != kNoSlot && session->has_earlier(waiting.token.sequence, waiting.slot)) {
+  const std::uint32_t sequence = waiting.token.sequence;
+  if (waiting.slot != kNoSlot && (session->has_earlier(sequence, waiting.slot) ||
+                                  session->may_be_overtaken(sequence, waiting.slot))) {
     return false;
   }
   if (waiting.slot == kNoSlot) {

@@ -55,7 +55,6 @@ class Redirector {
   void run_due();
   // When run_due() has something to do at the latest; INT64_MAX: nothing waits.
   net::Nanos next_due() const;
-  std::size_t waiting() const { return waiting_.size(); }
 
  private:
   // A request between two attempts.

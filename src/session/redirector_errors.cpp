@@ -36,6 +36,8 @@ void Redirector::on_lost(const ReplyToken& token, Lost why, Pipe& from,
   Session* session = sessions_.find(token);
   if (session == nullptr) return;
   const std::string address = net::to_string(from.node());
+  const bool may_have_run = why == Lost::outcome_unknown || why == Lost::timed_out;
+  if (may_have_run) session->note_answered(token.sequence, slot_of(*session, token));
   switch (why) {
     case Lost::returned:
       return try_again(token, request.bytes, request.times, slot_of(*session, token), kNoNode, 0);

@@ -22,6 +22,9 @@ using resp::ScanStatus;
 // How much is copied at least behind the beginning of a torn frame, to find out its length.
 constexpr std::size_t kTornStep = 512;
 
+// A client that does not read its last replies is not waited for any longer.
+constexpr net::Nanos kLingerMax = 30'000'000'000;
+
 constexpr std::size_t kPiecesMax = 16;       // of one send
 constexpr std::size_t kHeldOutputMax = 16 * 1024;  // of replies that wait for more
 constexpr std::size_t kSpareInputsMax = 64;  // per worker
@@ -39,12 +42,12 @@ Session::Session(SessionContext& context, std::uint32_t index, std::uint32_t gen
 
 admin::ClientFacts Session::facts() {
   const std::size_t query = input_ == nullptr ? 0 : input_->size();
-  const std::size_t output = output_.unsent() + output_.retained() + sequencer_.held_bytes();
+  const std::size_t output = unread_bytes();
   return {state_, fd(), query, output, sequencer_.size(), sizeof(*this) + query + output};
 }
 
 void Session::on_data(std::string_view bytes) {
-  if (closing_ || state_.close_requested || lingering_) return;
+  if (closing_ || state_.close_requested || lingering_since_ > 0) return;
   state_.active_at_ms = milliseconds(context_.reactor.now());
   ++context_.activity.receives;
   if (active_period_ != context_.period) {
@@ -64,8 +67,8 @@ void Session::on_data(std::string_view bytes) {
 // Takes the frames that are whole; returns how many bytes they had.
 std::size_t Session::take_frames(resp::RequestScanner& scanner, std::string_view bytes) {
   const std::size_t size = bytes.size();
-  for (std::size_t room = room_for_requests(); !bytes.empty(); --room) {
-    if (room == 0 && (room = room_for_requests()) == 0) [[unlikely]] {
+  for (room_ = room_for_requests(); !bytes.empty(); --room_) {
+    if (room_ == 0 && (room_ = room_for_requests()) == 0) [[unlikely]] {
       wait_to_take_more();
       break;
     }
@@ -279,13 +282,13 @@ void Session::on_sent(std::size_t count) {
 // A client that closed its sending side still gets its replies, as `printf ... | nc` expects.
 void Session::on_end(int error) {
   if (closing_) return;
-  if (error != 0 || lingering_) return close();
+  if (error != 0 || lingering_since_ > 0) return close();
   draining_ = true;
   close_if_done();
 }
 
 void Session::drain() {
-  if (closing_) return;
+  if (closing_ || lingering_since_ > 0) return;
   draining_ = stopping_ = true;
   context_.reactor.stop_receive(*this);
   close_if_done();
@@ -294,7 +297,7 @@ void Session::drain() {
 void Session::close_if_done() {
   if (closing_ || !(draining_ || state_.close_requested)) return;
   const bool backlog = wait_ != Wait::none && !state_.close_requested;
-  if (!sequencer_.empty() || !output_.empty() || backlog || lingering_) return;
+  if (!sequencer_.empty() || !output_.empty() || backlog || lingering_since_ > 0) return;
   if (stopping_ && net::has_unsent_bytes(fd())) return linger();
   close();
 }
@@ -302,14 +305,16 @@ void Session::close_if_done() {
 // Closing a socket with bytes in it that nobody read resets the connection, and the replies that
 // are on their way are lost. So the client's requests are read and dropped until it has them.
 void Session::linger() {
-  lingering_ = true;
+  lingering_since_ = context_.reactor.now();
   ::shutdown(fd(), SHUT_WR);
   context_.reactor.start_receive(*this);
 }
 
 void Session::sweep() {
   sequencer_.release_if_empty();
-  if (lingering_ && !net::has_unsent_bytes(fd())) close();
+  if (lingering_since_ == 0 || closing_) return;
+  const bool over = context_.reactor.now() - lingering_since_ > kLingerMax;
+  if (over || !net::has_unsent_bytes(fd())) close();
 }
 
 void Session::close() {
@@ -320,7 +325,7 @@ void Session::close() {
   std::erase(context_.waiting, this);
   std::erase_if(context_.holding, [this](const auto& each) { return each.session == this; });
   for (std::uint32_t i = sequencer_.head(); i != sequencer_.next(); ++i) {
-    if (FanOut* fan_out = sequencer_.at(i).fan_out) context_.fan_outs->put(fan_out);
+    if (sequencer_.at(i).fan_out != nullptr) recycle_fan_out(sequencer_.at(i));
   }
   sequencer_.clear();
   if (input_ != nullptr) release_input();

@@ -41,6 +41,7 @@ class Session final : public net::Stream {
   resp::Protocol protocol() const { return state_.protocol; }
   ReplySequencer& sequencer() { return sequencer_; }
   bool is_closing() const { return closing_; }
+  bool is_draining() const { return draining_; }
 
   // Makes a place in the order of replies for the request being dispatched; its sequence number.
   std::uint32_t open(const command::Command& command, cluster::Slot slot, bool several_keys);
@@ -65,11 +66,20 @@ class Session final : public net::Stream {
   void note_answered(std::uint32_t sequence, cluster::Slot slot) {
     if (retrying_ > 0) [[unlikely]] mark_overtaken(sequence, slot);
   }
+  // Whether a request that was refused must wait, because a later one of its slot that was sent
+  // with it may still run.
+  bool may_be_overtaken(std::uint32_t sequence, cluster::Slot slot);
   // Whether a request before `sequence` with the same slot is still unanswered.
   bool has_earlier(std::uint32_t sequence, cluster::Slot slot);
 
   // During a dispatch: the block that holds exactly this frame, for a pipe to take over; or null.
   net::Block* adopt_request(std::string_view frame);
+
+  // So many bytes more are held of the parts of a split command.
+  void note_part_bytes(std::size_t bytes) {
+    part_bytes_ += bytes;
+    mark_dirty();  // for the limits
+  }
 
   // Goes on with requests that had to wait.
   void resume();
@@ -119,14 +129,13 @@ class Session final : public net::Stream {
   void wait(Wait wait);
   void go_on_if_waiting();
   void fail_protocol(const std::string& text);
-  void enforce_query_limit();
   void close_if_done();
   resp::RequestLimits request_limits() const {
     return {static_cast<std::int64_t>(context_.config.limits.bulk), !state_.authenticated};
   }
-  // Bytes of replies that the client has not read yet, or that wait for their turn.
+  // Bytes of replies that the client has not read yet, or that wait for their turn or other parts.
   std::size_t unread_bytes() const {
-    return output_.size() + sequencer_.held_bytes();
+    return output_.size() + sequencer_.held_bytes() + part_bytes_;
   }
 
   void apply_reply_mode(Place& place);
@@ -140,6 +149,7 @@ class Session final : public net::Stream {
   bool conflicts(cluster::Slot slot);
   void mark_overtaken(std::uint32_t sequence, cluster::Slot slot);
   bool is_read(const Place& place) const;
+  void recycle_fan_out(Place& place);
   void linger();
   bool waits_for_more_replies();
   bool is_too_large(std::size_t frame_bytes);
@@ -155,7 +165,6 @@ class Session final : public net::Stream {
   bool closing_ = false;
   bool draining_ = false;        // no more requests are read; closes when all are answered
   bool stopping_ = false;        // draining because the proxy wants it
-  bool lingering_ = false;       // all was sent and is being read by the client; then it closes
   bool careful_ = false;         // true while must_wait() has to look closer
   bool may_adopt_ = false;       // true while a torn frame, now whole, is dispatched
   bool doomed_ = false;          // closes at the end of the turn
@@ -166,6 +175,9 @@ class Session final : public net::Stream {
   std::uint32_t old_routes_end_ = 0;  // places before this one were routed by an older map
   bool old_routes_ = false;
   std::size_t sending_bytes_ = 0;
+  std::size_t part_bytes_ = 0;      // received of the parts of split commands in flight
+  std::size_t room_ = 0;            // for requests, while frames are taken
+  net::Nanos lingering_since_ = 0;  // since when it is only waited for; 0: it is not
   net::Nanos held_since_ = 0;
   admin::ClientState state_;
   ReplySequencer sequencer_;

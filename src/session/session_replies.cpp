@@ -42,6 +42,7 @@ void Session::reply_piece(std::uint32_t sequence, std::string_view piece, bool l
     context_.stats.by_command[place.command].failed.add();
   }
   place.begun_reply = true;
+  room_ = 1;  // what was answered here may have been large: take_frames() is to look again
   if (sequence == sequencer_.head()) {
     if (!place.silent) output_.append(piece);
     if (last) {
@@ -50,7 +51,6 @@ void Session::reply_piece(std::uint32_t sequence, std::string_view piece, bool l
       if (!sequencer_.empty()) advance();
     }
   } else {
-    note_answered(sequence, place.slot);
     if (!place.silent) sequencer_.hold(place, piece);
     place.done = last;
   }
@@ -59,10 +59,7 @@ void Session::reply_piece(std::uint32_t sequence, std::string_view piece, bool l
 }
 
 void Session::finish_unusual(Place& place) {
-  if (place.fan_out != nullptr) {
-    context_.fan_outs->put(place.fan_out);
-    place.fan_out = nullptr;
-  }
+  if (place.fan_out != nullptr) recycle_fan_out(place);
   retrying_ -= place.retrying ? 1 : 0;
   several_keys_ -= place.several_keys ? 1 : 0;
   update_careful(sequencer_.head() + 1);
@@ -149,6 +146,23 @@ void Session::mark_overtaken(std::uint32_t sequence, cluster::Slot slot) {
     if (!place.refused || !place.retrying || place.done || !uses(place, slot)) continue;
     if (!read || !is_read(place)) place.overtaken = true;
   }
+}
+
+bool Session::may_be_overtaken(std::uint32_t sequence, cluster::Slot slot) {
+  const Place& refused = sequencer_.at(sequence);
+  if (!refused.refused) return false;
+  for (std::uint32_t i = sequence + 1; i != sequencer_.next(); ++i) {
+    const Place& later = sequencer_.at(i);
+    if (later.done || later.retrying || !uses(later, slot)) continue;
+    if (!is_read(later) || !is_read(refused)) return true;
+  }
+  return false;
+}
+
+void Session::recycle_fan_out(Place& place) {
+  part_bytes_ -= place.fan_out->received_bytes();
+  context_.fan_outs->put(place.fan_out);
+  place.fan_out = nullptr;
 }
 
 bool Session::is_read(const Place& place) const {

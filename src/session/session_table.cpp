@@ -78,6 +78,8 @@ struct SessionTable::Parts {
   net::Nanos next_tick = 0;
   std::size_t sweep_at = 0;
   std::uint64_t ticks = 0;
+  bool draining = false;
+  bool closing = false;  // everything is being closed; a new map would revive the pipes
   std::size_t most_bytes = 0;  // of all blocks, since memory was last given back
   std::vector<cluster::NodeIndex> leaving;  // nodes that left the map, with pipes still open
 };
@@ -97,11 +99,13 @@ void SessionTable::add_client(int fd, std::uint64_t id) {
   parts_->services.stats.clients_accepted.add();
   parts_->services.reactor.adopt(session, fd);
   parts_->services.reactor.start_receive(session);
+  if (parts_->draining) session.drain();  // accepted just before the listener closed
 }
 
 std::size_t SessionTable::clients() const { return parts_->sessions.size(); }
 
 void SessionTable::on_topology(std::shared_ptr<const cluster::Topology> topology) {
+  if (parts_->closing) return;
   cluster::Router& router = parts_->services.router;
   router.apply(std::move(topology));
   parts_->leaving.clear();
@@ -203,7 +207,7 @@ void SessionTable::sweep_clients() {
     if (session == nullptr || session->is_closing()) continue;
     session->sweep();
     if (session->is_closing()) continue;
-    const bool idle = session->sequencer().empty() &&
+    const bool idle = session->sequencer().empty() && !session->is_draining() &&
                       now_ms - session->state().active_at_ms > limit_ms;
     if (limit_ms == 0 || !idle) continue;
     parts_->services.stats.clients_closed_idle.add();
@@ -217,8 +221,9 @@ void SessionTable::give_back_memory() {
   parts_->most_bytes = std::max(parts_->most_bytes, blocks.bytes_used() + blocks.bytes_cached());
   if (++parts_->ticks % kSweepTicks != 0) return;
   blocks.trim(std::max(kIdleCacheBytes, blocks.bytes_used()));
-  if (parts_->most_bytes < blocks.bytes_used() + kBurstBytes) return;
-  parts_->most_bytes = blocks.bytes_used();
+  const std::size_t left = blocks.bytes_used() + blocks.bytes_cached();
+  if (parts_->most_bytes < left + kBurstBytes) return;
+  parts_->most_bytes = left;
   malloc_trim(0);
 }
 
@@ -251,12 +256,14 @@ void SessionTable::enforce_memory_limit() {
 }
 
 void SessionTable::drain() {
+  parts_->draining = true;
   for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
     if (Session* session = parts_->sessions.at(i)) session->drain();
   }
 }
 
 void SessionTable::close_all() {
+  parts_->closing = true;
   for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
     if (Session* session = parts_->sessions.at(i)) session->close();
   }
@@ -281,6 +288,7 @@ void SessionTable::on_reply(const backend::ReplyToken& token, std::string_view f
     return;
   }
   if (token.part == backend::ReplyToken::kWhole) {
+    session->note_answered(token.sequence, place.slot);
     session->reply(token.sequence, frame);
   } else {
     parts_->redirector.part_reply(*session, token, frame, true, from);
@@ -292,6 +300,7 @@ void SessionTable::on_reply_piece(const backend::ReplyToken& token, std::string_
   Session* session = parts_->sessions.find(token);
   if (session == nullptr) return;
   if (token.part == backend::ReplyToken::kWhole) {
+    session->note_answered(token.sequence, session->sequencer().at(token.sequence).slot);
     session->reply_piece(token.sequence, piece, last);
   } else {
     parts_->redirector.part_reply(*session, token, piece, last, from);

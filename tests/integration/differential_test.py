@@ -87,7 +87,7 @@ class Differential(unittest.TestCase):
         self.check_against_one_node(2)
 
     def test_answers_in_resp3_as_one_cluster_node_does(self):
-        """An application noticed that it was not talking to a node: any command, RESP3."""
+        """PR-06: an application noticed that it was not talking to a node: any command, RESP3."""
         self.check_against_one_node(3)
 
     def test_answers_split_commands_as_one_node_without_a_cluster_does(self):

@@ -195,6 +195,7 @@ class Pipe final : public net::Stream {
   bool dirty_ = false;
   bool streaming_ = false;       // true while a large reply passes through in pieces
   bool retiring_ = false;        // true once the node has left the map
+  bool given_up_ = false;        // true once it was found unreachable, until it is connected
   std::uint8_t failures_ = 0;    // connections that failed, one after the other
   std::uint32_t attempt_ = 0;    // tells an old answer of the resolver from the current one
   Micros state_since_ = 0;

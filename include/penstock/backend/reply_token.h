@@ -15,10 +15,8 @@ struct ReplyToken {
   std::uint32_t session = kNobody;  // index in its worker's table
   std::uint32_t generation = 0;     // of that index
   std::uint32_t sequence = 0;       // the request's place among its session's
-  std::uint32_t part : 22 = kWhole;  // of a command that was split: more than it can have keys
+  std::uint32_t part : 22 = kWhole;  // of a command that was split
   std::uint32_t worker : 10 = 0;
-
-  bool is_nobody() const { return session == kNobody; }
 };
 static_assert(sizeof(ReplyToken) == 16);
 

@@ -56,6 +56,7 @@ class TopologyRefresher {
   void run();
   bool wait_for_next();
   void refresh();
+  bool is_stopping() const;
   std::vector<Endpoint> candidates();
   std::optional<View> ask(const Endpoint& node);
   std::optional<View> understand(const std::vector<std::string>& answers,

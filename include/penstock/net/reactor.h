@@ -135,8 +135,8 @@ class Reactor {
   virtual void start_receive(Stream& stream) = 0;
   virtual void stop_receive(Stream& stream) = 0;
   // Sends bytes that stay where they are until they were reported. At most one send is in flight
-  // per stream. Returns the count taken at once, or kInFlight: then on_sent() follows, with what
-  // the kernel took, before on_end() if that fails and before on_closed() at the latest.
+  // per stream. Returns the count taken at once, or kInFlight: then on_sent() follows,
+  // with what the kernel took, before on_closed() at the latest.
   virtual std::size_t send(Stream& stream, std::span<const iovec> bytes) = 0;
   virtual void close(Stream& stream) = 0;
 

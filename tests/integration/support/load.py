@@ -13,7 +13,7 @@ class Load:
 
     def __init__(self, proxy, *commands):
         self.proxy, self.commands = proxy, commands
-        self.done, self.errors, self.slowest = 0, [], 0.0
+        self.done, self.errors = 0, []
         self.running = True
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -29,9 +29,7 @@ class Load:
             self.errors.append(f"the connection ended: {error}")
 
     def _call(self, connection, command):
-        began = time.monotonic()
         reply = connection.call(*command)
-        self.slowest = max(self.slowest, time.monotonic() - began)
         if isinstance(reply, Error):
             self.errors.append(str(reply))
         else:
