@@ -80,7 +80,10 @@ class SimulatedReactor final : public Reactor {
   }
 
  private:
-  bool owns(const Stream& stream, int fd) const { return stream.fd_ == fd && !stream.closing_; }
+  // Descriptors are never used again, so one that is gone means that the stream may be, too.
+  bool owns(const Stream& stream, int fd) const {
+    return wires_.contains(fd) && stream.fd_ == fd && !stream.closing_;
+  }
   void attach(Stream& stream);
   void deliver_kept(Stream& stream, int fd);
 
