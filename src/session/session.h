@@ -42,6 +42,8 @@ class Session final : public net::Stream {
   ReplySequencer& sequencer() { return sequencer_; }
   bool is_closing() const { return closing_; }
   bool is_draining() const { return draining_; }
+  // Whether a request is not answered, or its answer is of this turn.
+  bool is_busy() const { return dirty_ || !sequencer_.empty(); }
 
   // Makes a place in the order of replies for the request being dispatched; its sequence number.
   std::uint32_t open(const command::Command& command, cluster::Slot slot, bool several_keys);
@@ -94,6 +96,8 @@ class Session final : public net::Stream {
   }
   // Finishes what is in flight, then closes. Without requests in flight that is at once.
   void drain();
+  // It has been idle for too long; one that does not even read its replies gets no more of them.
+  void expire() { output_.empty() ? drain() : close(); }
   // Closes at the end of the turn, whatever is in flight.
   void doom();
   void close();

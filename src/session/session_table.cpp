@@ -207,11 +207,11 @@ void SessionTable::sweep_clients() {
     if (session == nullptr || session->is_closing()) continue;
     session->sweep();
     if (session->is_closing()) continue;
-    const bool idle = session->sequencer().empty() && !session->is_draining() &&
+    const bool idle = !session->is_busy() && !session->is_draining() &&
                       now_ms - session->state().active_at_ms > limit_ms;
     if (limit_ms == 0 || !idle) continue;
     parts_->services.stats.clients_closed_idle.add();
-    session->drain();
+    session->expire();
   }
 }
 

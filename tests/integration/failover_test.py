@@ -81,16 +81,22 @@ class MasterLoss(unittest.TestCase):
         """F-01: CLUSTERDOWN from nodes that were well reached the clients of their shards."""
         self.lose_master(self.start(), 2)
 
-    def test_a_planned_failover_under_load_shows_no_error(self):
+    def test_a_planned_failover_under_load_shows_no_error_and_loses_no_increment(self):
         """F-15: a rolling restart with planned failovers showed errors to every client."""
         proxy = self.start()
         loads = self.start_loads(proxy, range(3))
+        counters = {shard_key(index, prefix="planned"): None for index in range(3)}
+        for key in counters:
+            proxy.call("DEL", key)
+            counters[key] = Load(proxy, ("INCR", key))
         for index in range(3):
             self.cluster.fail_over(self.cluster.owner_of(shard_key(index)))
-            for load in loads:
+            for load in [*loads, *counters.values()]:
                 load.wait_for_more()
-        for load in loads:
+        for load in [*loads, *counters.values()]:
             self.assertEqual(load.stop(), [])
+        for key, load in counters.items():
+            self.assertEqual(int(proxy.call("GET", key)), load.done)
 
     def test_dead_replicas_show_no_error_to_clients_of_the_masters(self):
         """F-08: a replica that nobody read from died, and requests to its master failed."""

@@ -3,7 +3,6 @@
 import socket
 import threading
 
-from .ports import free_port
 from .resp import Connection
 
 NODE_ID = b"f" * 40
@@ -27,9 +26,9 @@ class FakeServer:
     closes the connection when that is None."""
 
     def __init__(self):
-        self.port = free_port()
         self.connections = []
-        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
