@@ -37,12 +37,13 @@ Index lenient_count(std::string_view text) {
   while (i < text.size() && (text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r'))) ++i;
   const bool negative = i < text.size() && text[i] == '-';
   if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
-  Index count = 0;
+  Index minus = 0;  // the number below zero, where there is room for one more
   for (; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) {
     const Index digit = text[i] - '0';
-    count = count > (INT64_MAX - digit) / 10 ? INT64_MAX : count * 10 + digit;
+    minus = minus < (INT64_MIN + digit) / 10 ? INT64_MIN : minus * 10 - digit;
   }
-  return static_cast<std::int32_t>(negative ? -count : count);
+  const Index plus = minus == INT64_MIN ? INT64_MAX : -minus;
+  return static_cast<std::int32_t>(negative ? minus : plus);
 }
 
 struct Range {

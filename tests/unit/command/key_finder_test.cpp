@@ -77,6 +77,8 @@ TEST_CASE("a count with something behind it is read as the server reads it befor
   CHECK(keys_of("EVAL s +1 a") == Words{"a"});
   CHECK(keys_of("EVAL s 01 a") == Words{"a"});
   CHECK(keys_of("EVAL s 4294967297 a") == Words{"a"});
+  CHECK(keys_of("EVAL s -9223372036854775809 a") == Words{"(invalid)"});
+  CHECK(keys_of("EVAL s 9223372036854775808 a") == Words{"(invalid)"});
   CHECK(keys_of("EVAL s \" 1\" a") == Words{"a"});
   CHECK(keys_of("ZUNIONSTORE d 2.5 a b") == Words{"d", "a", "b"});
   CHECK(keys_of("ZINTERSTORE d 0") == Words{"(invalid)"});
