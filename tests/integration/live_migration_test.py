@@ -264,7 +264,7 @@ class Reshard(OwnCluster):
         for slot in slots:
             self.mover.move(slot)
         clients = [self.connect() for _ in range(4)]
-        self.assertLessEqual(self.redirects_of_reading(names * 3, clients), 2 * len(slots))
+        self.assertLessEqual(self.redirects_of_reading(names, clients * 3), 2 * len(slots))
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ class Generator:
             sub = self.words.pick("nosuch", "", "help2", "get|x", "y" * 140, self.words.odd())
             return self.command(name, [sub] + self.odd_words(3))
         name = self.words.pick("nosuch", "", "gett", "sentinel", "config|get", "get ", "z" * 140,
-                               b"\x00", b"get\x00", b"\r\n", b"\xff\xfe", "GET\r\nX", "ge",
+                               b"\x00", b"nosuch\x00get", b"\r\n", b"\xff\xfe", "GET\r\nX", "ge",
                                self.words.odd())
         return [to_bytes(word) for word in [name] + self.odd_words(6)]
 

@@ -137,8 +137,8 @@ class FakeNode(FakeServer):
             return bulk(b"cluster_state:ok\r\ncluster_slots_assigned:16384\r\n"
                         b"cluster_known_nodes:1\r\ncluster_size:1\r\ncluster_current_epoch:1\r\n")
         if what == b"NODES":
-            return bulk(b"%s 127.0.0.1:%s@%d myself,master - 0 0 1 connected 0-16383\n"
-                        % (NODE_ID, port, self.port + 10000))
+            return bulk(b"%s 127.0.0.1:%s@%s myself,master - 0 0 1 connected 0-16383\n"
+                        % (NODE_ID, port, port))
         node = (bulk(b"127.0.0.1"), b":%s\r\n" % port, bulk(NODE_ID), b"*0\r\n")
         if what == b"SLOTS":
             return array(array(b":0\r\n", b":16383\r\n", array(*node)))

@@ -66,9 +66,20 @@ class Mover:
         while keys := self.keys_left(slot):
             self.move_keys(slot, keys)
         source, target = self.owners[slot], self.targets.pop(slot)
+        wait_until(lambda: self.knows_epoch_of(target, source), step=0.002,
+                   what="the new owner to know the old one's epoch")
         for node in [target, source, *self.links.keys() - {target, source}]:
             self.say(node, "CLUSTER", "SETSLOT", slot, "NODE", self.ids[target])
         self.owners[slot] = target
+
+    def knows_epoch_of(self, node, other):
+        """Or the node's claim to a slot would be no newer than the other's."""
+        return self.epoch_of(other, node) >= self.epoch_of(other, other)
+
+    def epoch_of(self, node, by):
+        """A node's epoch, as another one knows it."""
+        lines = self.say(by, "CLUSTER", "NODES").decode().splitlines()
+        return next(int(line.split(" ")[6]) for line in lines if line.startswith(self.ids[node]))
 
     def move(self, slot, target=None, step=10):
         """The whole way, a few keys at a time."""
@@ -130,11 +141,11 @@ class OwnCluster(unittest.TestCase):
             self.assertEqual(one, other, command)
 
     def redirects_of_reading(self, names, clients):
-        """Reads keys that have their names as values, one by one; how many redirects it took."""
+        """Each client reads keys that have their names as values; how many redirects it took."""
         before = self.cluster.redirects()
         for client in clients:
-            for name in names:
-                self.assertEqual(client.call("GET", name), name.encode())
+            self.assertEqual(client.pipeline([("GET", name) for name in names]),
+                             [name.encode() for name in names])
         return self.cluster.redirects() - before
 
     def check_that_redirects_end(self, names):

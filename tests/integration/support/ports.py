@@ -10,21 +10,27 @@ BUS_OFFSET = 10000
 
 _begin = random.SystemRandom().randrange(len(PORTS))
 _candidates = itertools.cycle([*PORTS[_begin:], *PORTS[:_begin]])
+_taken = []  # one socket for each port that was given
 
 
-def is_free(port):
+def take(port):
+    """Whether the port is free; then no other test takes it while this process lives."""
+    lock = socket.socket(socket.AF_UNIX)
     try:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
+        lock.bind(f"\0penstock-test-port-{port}")  # gone with the process, without a file
+        for each in (port, port + BUS_OFFSET):
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", each))
     except OSError:
+        lock.close()
         return False
+    _taken.append(lock)
     return True
 
 
 def free_ports(count):
-    """Ports whose cluster bus port is free too; none is given twice in a while."""
-    usable = (port for port in _candidates if is_free(port) and is_free(port + BUS_OFFSET))
-    return list(itertools.islice(usable, count))
+    """Ports whose cluster bus port is free too."""
+    return list(itertools.islice((port for port in _candidates if take(port)), count))
 
 
 def free_port():

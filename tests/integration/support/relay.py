@@ -6,21 +6,20 @@ import threading
 
 from .cluster import Cluster
 from .pieces import in_random_pieces
-from .ports import free_port
 
 
 class Relay:
-    """Listens on `port` and passes bytes on to `target`. Hooks may be set at any time:
+    """Listens on a port of its own and passes bytes on to `target`. Hooks may be set at any time:
 
     on_request(bytes), on_reply(bytes): the bytes to pass on, or None to cut the connection.
     """
 
     def __init__(self, target, host="127.0.0.1", receive_buffer=None):
         self.target, self.host = target, host
-        self.port = free_port()
         self.pass_everything()
         self._sockets = []
-        self._listener = socket.create_server((host, self.port))
+        self._listener = socket.create_server((host, 0))
+        self.port = self._listener.getsockname()[1]
         if receive_buffer:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         threading.Thread(target=self._accept, daemon=True).start()
