@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values and replies of many megabytes: they arrive whole, in bounded memory, and hinder nobody."""
-import os
 import time
 import unittest
 
@@ -8,8 +7,6 @@ from support import Cluster, Error, Proxy, encode, frames, wait_until
 from support.fake_node import bulk
 from support.load import Load
 from support.memory import MB, PeakMemory
-
-LONG = os.environ.get("PENSTOCK_LONG") == "1"
 
 # A large value goes through in pieces of this size.
 STEP = 1 << 20
@@ -90,7 +87,6 @@ class LargeValues(unittest.TestCase):
             self.assertLess(getting, 48 * MB)
         wait_until(lambda: proxy.counter("buffer_bytes") < MB, what="the buffers to be given back")
 
-    @unittest.skipUnless(LONG, "takes minutes; PENSTOCK_LONG=1")
     def test_values_up_to_the_servers_limit_of_512_megabytes_pass(self):
         """PR-15: values beyond some limit of the proxy's own were refused."""
         for size in (256 * MB, 512 * MB):

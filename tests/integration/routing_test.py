@@ -5,6 +5,7 @@ import random
 import unittest
 
 from support import Error
+from support.policy import policy_names
 from support.slots import TAGS
 from support.testbed import BesideAServer, Testbed
 
@@ -210,11 +211,13 @@ class GeneratedCommands(Beside):
                     "FROMMEMBER", "BYRADIUS", "return 1", ">", "-", "+"]
 
     def names(self):
-        """The words of each command that has keys, and how many it takes at least."""
-        for entry in self.direct.call("COMMAND"):
-            for each in [entry, *entry[9]]:
+        """The words of each served command that has keys, and how many it takes at least; always in
+        the same order, which that of a server's table is not."""
+        unserved = {*policy_names("not_yet"), *policy_names("refused")}
+        for entry in sorted(self.direct.call("COMMAND")):
+            for each in [entry, *sorted(entry[9])]:
                 name, arity, flags, specs = each[0].decode(), each[1], each[2], each[8]
-                if specs and not self.LEFT_OUT & set(flags) and name != "watch":
+                if specs and not self.LEFT_OUT & set(flags) and name not in unserved:
                     yield name.split("|"), abs(arity)
 
     def generate(self, dice):
