@@ -35,23 +35,15 @@ std::vector<NodeReport> read_reports(const std::vector<std::string>& texts) {
     while (in >> each.address >> each.pipes >> each.connected >> each.in_flight >>
            each.queued_bytes >> each.requests >> each.replies >> each.lost >> each.timeouts >>
            each.connects >> each.failures >> each.trouble) {
-      NodeReport& sum = nodes[each.address];
-      sum.address = each.address;
-      sum.pipes += each.pipes;
-      sum.connected += each.connected;
-      sum.in_flight += each.in_flight;
-      sum.queued_bytes += each.queued_bytes;
-      sum.requests += each.requests;
-      sum.replies += each.replies;
-      sum.lost += each.lost;
-      sum.timeouts += each.timeouts;
-      sum.connects += each.connects;
-      sum.failures += each.failures;
-      if (each.trouble != "-") sum.trouble = each.trouble;
+      if (each.trouble == "-") each.trouble.clear();
+      nodes[each.address].add(each);
     }
   }
   std::vector<NodeReport> out;
-  for (auto& [address, report] : nodes) out.push_back(std::move(report));
+  for (auto& [address, report] : nodes) {
+    report.address = address;
+    out.push_back(std::move(report));
+  }
   return out;
 }
 

@@ -47,8 +47,9 @@ void Pipe::commit(const ReplyToken& token, std::size_t size, const RequestTimes&
 }
 
 bool Pipe::is_unreachable() const {
-  return given_up_ || (state_ != State::ready && failures_ > 0 &&
-         is_over(now(), down_since_, context_.limits.retry_deadline));
+  if (given_up_) return true;
+  return state_ != State::ready && failures_ > 0 &&
+         is_over(now(), down_since_, context_.limits.retry_deadline);
 }
 
 void Pipe::flush() {

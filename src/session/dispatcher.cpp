@@ -114,7 +114,7 @@ Taken Dispatcher::to_slot_unusual(Session& session, const Command& command,
   if (!pipe.has_room()) return Taken::wait_for_pipe;
   const std::uint32_t sequence = session.open(command, slot, several_keys);
   if (pipe.is_unreachable()) {
-    context_.redirector->fail_unreachable(session, sequence, pipe);
+    context_.redirector->fail_unreachable(session.token(sequence), pipe);
   } else if (net::Block* block = session.adopt_request(request.frame())) {
     pipe.append(session.token(sequence), block, times);
   } else {
@@ -132,7 +132,7 @@ Taken Dispatcher::to_any_master(Session& session, const Command& command,
   const backend::RequestTimes times{context_.now(), context_.now(), 0,
                                     command.has(command::kFlagReadonly)};
   if (pipe == nullptr) {
-    context_.redirector->fail_without_master(session, sequence);
+    context_.redirector->fail_without_master(session.token(sequence));
   } else {
     pipe->append(session.token(sequence), request.frame(), times);
   }

@@ -23,8 +23,6 @@ using cluster::kNoSlot;
 
 namespace {
 
-constexpr net::Nanos kMillisecond = 1'000'000;
-
 // Redirects are followed at once this often; then two nodes disagree, and time must pass.
 constexpr std::uint8_t kImmediateRedirects = 3;
 
@@ -49,7 +47,7 @@ bool is_split_read(const command::Command& command) {
 
 bool Redirector::absorb(Session& session, const ReplyToken& token, std::string_view frame,
                         Pipe& from, const TakenRequest& request) {
-  const Place& place = session.sequencer().at(token.sequence);
+  Place& place = session.sequencer().at(token.sequence);
   const command::Command& command = context_.commands.all()[place.command];
   const Refusal refusal = refusal_of(frame, is_script(command));
   if (refusal == Refusal::none) return false;
@@ -65,7 +63,7 @@ bool Redirector::absorb(Session& session, const ReplyToken& token, std::string_v
   }
   if (refusal != Refusal::tryagain) {
     context_.services.request_refresh();
-    session.sequencer().at(token.sequence).refused = true;
+    place.refused = true;
   }
   const bool quick = refusal == Refusal::tryagain;
   const net::Nanos delay = back_off(request.times.attempts, (quick ? 1 : 10) * kMillisecond,
@@ -135,7 +133,7 @@ void Redirector::send_parts(Session& session, std::uint32_t sequence, const resp
     if (node == kNoNode && !hole_is_old()) {
       std::string bytes(size, '\0');
       fan_out.write_request(part, request, bytes.data());
-      try_again(token, bytes, times, slot, kNoNode, 20 * kMillisecond);
+      try_again(token, bytes, times, slot, kNoNode, kOwnerPause);
       context_.services.request_refresh();
       continue;
     }
@@ -280,17 +278,14 @@ bool Redirector::send(Waiting& waiting) {
     fail_hole(waiting.token);
     return true;
   }
-  waiting.due = context_.reactor.now() + 20 * kMillisecond;
+  waiting.due = context_.reactor.now() + kOwnerPause;
   context_.services.request_refresh();
   return false;
 }
 
 bool Redirector::send_to(Pipe& pipe, const Waiting& waiting) {
   if (pipe.is_unreachable()) {
-    context_.stats.not_sent.add();
-    fail(waiting.token,
-         fmt::format("CLUSTERDOWN No connection ({}), the command did not run", pipe.trouble()),
-         net::to_string(pipe.node()));
+    fail_unreachable(waiting.token, pipe);
     return true;
   }
   RequestTimes times = waiting.times;

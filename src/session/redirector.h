@@ -34,8 +34,8 @@ class Redirector {
   // been without one for longer than a request may wait.
   void await_owner(Session& session, std::uint32_t sequence, std::string_view frame,
                    const backend::RequestTimes& times, cluster::Slot slot);
-  void fail_unreachable(Session& session, std::uint32_t sequence, const backend::Pipe& pipe);
-  void fail_without_master(Session& session, std::uint32_t sequence);
+  void fail_unreachable(const backend::ReplyToken& token, const backend::Pipe& pipe);
+  void fail_without_master(const backend::ReplyToken& token);
 
   // Sends every part of the split command at `sequence`.
   void send_parts(Session& session, std::uint32_t sequence, const resp::Request& request,
@@ -57,6 +57,10 @@ class Redirector {
   net::Nanos next_due() const;
 
  private:
+  static constexpr net::Nanos kMillisecond = 1'000'000;
+  // Between two looks for the owner of a slot that has none.
+  static constexpr net::Nanos kOwnerPause = 20 * kMillisecond;
+
   // A request between two attempts.
   struct Waiting {
     backend::ReplyToken token;

@@ -18,10 +18,8 @@ using cluster::kNoNode;
 
 namespace {
 
-constexpr net::Nanos kMillisecond = 1'000'000;
-
 // CLUSTERDOWN replies closer than this belong to one incident.
-constexpr net::Nanos kIncidentGap = 1000 * kMillisecond;
+constexpr net::Nanos kIncidentGap = 1'000'000'000;
 
 net::Nanos nanoseconds(config::Duration duration) { return duration.count() * 1000; }
 
@@ -69,7 +67,7 @@ void Redirector::await_owner(Session& session, std::uint32_t sequence, std::stri
                              const RequestTimes& times, cluster::Slot slot) {
   context_.services.request_refresh();
   if (hole_is_old()) return fail_hole(session.token(sequence));
-  try_again(session.token(sequence), frame, times, slot, kNoNode, 20 * kMillisecond);
+  try_again(session.token(sequence), frame, times, slot, kNoNode, kOwnerPause);
 }
 
 void Redirector::fail_hole(const ReplyToken& token) {
@@ -84,17 +82,17 @@ std::string Redirector::hole_error() const {
                      trouble.empty() ? "no node has answered so far" : trouble);
 }
 
-void Redirector::fail_unreachable(Session& session, std::uint32_t sequence, const Pipe& pipe) {
+void Redirector::fail_unreachable(const ReplyToken& token, const Pipe& pipe) {
   context_.stats.not_sent.add();
-  fail(session.token(sequence),
+  fail(token,
        fmt::format("CLUSTERDOWN No connection ({}), the command did not run", pipe.trouble()),
        net::to_string(pipe.node()));
 }
 
-void Redirector::fail_without_master(Session& session, std::uint32_t sequence) {
-  if (context_.router.topology().empty()) return fail_hole(session.token(sequence));
+void Redirector::fail_without_master(const ReplyToken& token) {
+  if (context_.router.topology().empty()) return fail_hole(token);
   context_.stats.not_sent.add();
-  fail(session.token(sequence), "CLUSTERDOWN No master can be reached", "");
+  fail(token, "CLUSTERDOWN No master can be reached", "");
 }
 
 // One error, for a whole command or for the part that failed. It names the shard.

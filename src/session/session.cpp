@@ -159,7 +159,9 @@ net::Block* Session::adopt_request(std::string_view frame) {
 // False when the request must stay in the input.
 inline bool Session::dispatch(const resp::Request& request) {
   const Taken taken = context_.dispatcher->dispatch(*this, request);
-  return taken == Taken::yes || !has_to_wait(taken);
+  if (taken == Taken::yes) [[likely]] return true;
+  wait_for(taken);
+  return false;
 }
 
 bool Session::take_one(const resp::Request& request) {
@@ -168,11 +170,10 @@ bool Session::take_one(const resp::Request& request) {
   return false;
 }
 
-bool Session::has_to_wait(Taken taken) {
+void Session::wait_for(Taken taken) {
   const bool order = taken == Taken::wait_for_replies;
   (order ? context_.stats.stalled_order : context_.stats.stalled_pipe).add();
   wait(order ? Wait::replies : Wait::pipe);
-  return true;
 }
 
 void Session::wait_to_take_more() {
@@ -257,7 +258,8 @@ void Session::flush() {
 // The first replies of a pipeline wait for those that other nodes send a little later: one packet
 // to the client instead of several. Only while the worker is busy enough to batch at all.
 bool Session::waits_for_more_replies() {
-  const bool partial = !sequencer_.empty() && output_.unsent() < kHeldOutputMax && !draining_;
+  const bool partial = !sequencer_.empty() && output_.unsent() > 0 &&
+                       output_.unsent() < kHeldOutputMax && !draining_;
   if (context_.hold_replies == 0 || !partial || sending()) {
     held_since_ = 0;
     return false;

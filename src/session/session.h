@@ -121,7 +121,7 @@ class Session final : public net::Stream {
   void release_input();
   bool dispatch(const resp::Request& request);
   bool take_one(const resp::Request& request);
-  bool has_to_wait(Taken taken);
+  void wait_for(Taken taken);
   // How many more requests may be taken now.
   std::size_t room_for_requests() const {
     const config::Config& config = context_.config;

@@ -332,19 +332,19 @@ bool SessionTable::kill_client(std::uint64_t id) {
 std::vector<admin::NodeReport> SessionTable::nodes() {
   std::map<std::string, admin::NodeReport> reports;
   parts_->pipes.for_each([&](backend::Pipe& pipe) {
-    admin::NodeReport& report = reports[net::to_string(pipe.node())];
     const backend::PipeStats& stats = pipe.stats();
-    report.pipes += 1;
-    report.connected += pipe.is_ready() ? 1 : 0;
-    report.in_flight += pipe.in_flight();
-    report.queued_bytes += pipe.queued_bytes();
-    report.requests += stats.requests;
-    report.replies += stats.replies;
-    report.lost += stats.lost;
-    report.timeouts += stats.timeouts;
-    report.connects += stats.connects;
-    report.failures += stats.failures;
-    if (!pipe.trouble().empty()) report.trouble = pipe.trouble();
+    reports[net::to_string(pipe.node())].add({.address = {},
+                                              .pipes = 1,
+                                              .connected = pipe.is_ready() ? 1U : 0U,
+                                              .in_flight = pipe.in_flight(),
+                                              .queued_bytes = pipe.queued_bytes(),
+                                              .requests = stats.requests,
+                                              .replies = stats.replies,
+                                              .lost = stats.lost,
+                                              .timeouts = stats.timeouts,
+                                              .connects = stats.connects,
+                                              .failures = stats.failures,
+                                              .trouble = pipe.trouble()});
   });
   std::vector<admin::NodeReport> out;
   for (auto& [address, report] : reports) {

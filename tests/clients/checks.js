@@ -48,11 +48,15 @@ async function eventually(body) {
   }
 }
 
-function finish() {
+const names = (prefix, count) => [...Array(count).keys()].map((index) => `${prefix}:${index}`);
+
+// Does all of it with one client, in this order.
+async function run(client, checks) {
+  for (const [name, body] of Object.entries(checks)) await check(name, () => body(client));
   console.log(`${passed} passed, ${failed.length} failed`);
   process.exit(failed.length === 0 ? 0 : 1);
 }
 
 module.exports = {
-  assert, check, failure, eventually, finish, host, mode, port: Number(port), resp: Number(resp),
+  assert, failure, eventually, names, run, host, mode, port: Number(port), resp: Number(resp),
 };

@@ -3,7 +3,9 @@
 'use strict';
 
 const { Redis, Cluster } = require('ioredis');
-const { assert, check, failure, eventually, finish, host, mode, port, resp } = require('./checks');
+const {
+  assert, failure, eventually, names, run, host, mode, port, resp,
+} = require('./checks');
 
 const options = { connectionName: 'acceptance', protocol: resp, retryStrategy: () => 50 };
 
@@ -21,8 +23,6 @@ function ready(client) {
     client.once('ready', resolve);
   });
 }
-
-const names = (prefix, count) => [...Array(count).keys()].map((index) => `${prefix}:${index}`);
 
 async function values(client) {
   const bytes = Buffer.from([0, 255, 13, 10, 0]);
@@ -107,18 +107,16 @@ async function identity(client) {
   assert.equal(await client.select(0), 'OK');
 }
 
-(async () => {
-  const client = make();
-  await check('connect', () => ready(client));
-  if (mode === 'plain') await check('identity', () => identity(client));
-  await check('values', () => values(client));
-  await check('collections', () => collections(client));
-  await check('many slots', () => manySlots(client));
-  await check('pipelines', () => pipelines(client));
-  await check('scripts', () => scripts(client));
-  await check('errors', () => errors(client));
-  await check('large values', () => largeValues(client));
-  await check('reconnect', () => reconnect(client));
-  await check('quit', async () => assert.equal(await client.quit(), 'OK'));
-  finish();
-})();
+run(make(), {
+  connect: ready,
+  ...(mode === 'plain' ? { identity } : {}),
+  values,
+  collections,
+  manySlots,
+  pipelines,
+  scripts,
+  errors,
+  largeValues,
+  reconnect,
+  quit: async (client) => assert.equal(await client.quit(), 'OK'),
+});

@@ -3,7 +3,9 @@
 'use strict';
 
 const redis = require('redis');
-const { assert, check, failure, eventually, finish, host, mode, port, resp } = require('./checks');
+const {
+  assert, failure, eventually, names, run, host, mode, port, resp,
+} = require('./checks');
 
 const socket = { host, port, reconnectStrategy: 50 };
 const options = { RESP: resp, name: 'acceptance', socket };
@@ -15,8 +17,6 @@ function make() {
   client.on('error', () => {});
   return client;
 }
-
-const names = (prefix, count) => [...Array(count).keys()].map((index) => `${prefix}:${index}`);
 
 async function values(client) {
   assert.equal(await client.set('n:text', 'h\u00e9llo\r\n'), 'OK');
@@ -98,18 +98,16 @@ async function identity(client) {
   assert.match(await client.sendCommand(['CLIENT', 'LIST']), /lib-name=node-redis/);
 }
 
-(async () => {
-  const client = make();
-  await check('connect', () => client.connect());
-  if (mode === 'plain') await check('identity', () => identity(client));
-  await check('values', () => values(client));
-  await check('collections', () => collections(client));
-  await check('many slots', () => manySlots(client));
-  await check('pipelines', () => pipelines(client));
-  await check('scripts', () => scripts(client));
-  await check('errors', () => errors(client));
-  await check('large values', () => largeValues(client));
-  await check('reconnect', () => reconnect(client));
-  await check('close', () => client.close());
-  finish();
-})();
+run(make(), {
+  connect: (client) => client.connect(),
+  ...(mode === 'plain' ? { identity } : {}),
+  values,
+  collections,
+  manySlots,
+  pipelines,
+  scripts,
+  errors,
+  largeValues,
+  reconnect,
+  close: (client) => client.close(),
+});

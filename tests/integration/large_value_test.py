@@ -53,7 +53,7 @@ def receive_pattern(connection, size, between=lambda: None):
     assert connection.read_bytes(2) == b"\r\n"
 
 
-class LargeValues(unittest.TestCase):
+class Large(unittest.TestCase):
     def setUp(self):
         self.client = proxy.connect(timeout=120)
         self.addCleanup(self.client.close)
@@ -61,6 +61,8 @@ class LargeValues(unittest.TestCase):
     def tearDown(self):
         cluster.flush()
 
+
+class LargeValues(Large):
     def exchange(self, size):
         """SET and GET of one value; how much the proxy grew at each."""
         with PeakMemory(proxy) as setting:
@@ -155,14 +157,7 @@ class LargeValues(unittest.TestCase):
             self.assertLess(memory.growth, 96 * MB)
 
 
-class LargeReplies(unittest.TestCase):
-    def setUp(self):
-        self.client = proxy.connect(timeout=120)
-        self.addCleanup(self.client.close)
-
-    def tearDown(self):
-        cluster.flush()
-
+class LargeReplies(Large):
     def fill_list(self, elements):
         script = """for i = 1, ARGV[1], 1000 do
                       local some = {}

@@ -23,6 +23,9 @@ struct NodeReport {
   std::uint64_t pipes = 0, connected = 0, in_flight = 0, queued_bytes = 0;
   std::uint64_t requests = 0, replies = 0, lost = 0, timeouts = 0, connects = 0, failures = 0;
   std::string trouble;  // why there is no connection; empty when there is one
+
+  // Adds another one's numbers, and takes over its trouble if it has any.
+  void add(const NodeReport& other);
 };
 
 // What one worker can tell on its own thread.

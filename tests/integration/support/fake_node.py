@@ -3,7 +3,7 @@
 import socket
 import threading
 
-from .resp import Connection
+from .resp import Connection, shut
 
 NODE_ID = b"f" * 40
 
@@ -64,21 +64,14 @@ class FakeServer:
     def seeds(self):
         return [f"127.0.0.1:{self.port}"]
 
-    @staticmethod
-    def _shut(each):
-        try:
-            each.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-
     def cut(self):
         """Breaks every connection; new ones are taken."""
         connections, self.connections = self.connections, []
         for connection in connections:
-            self._shut(connection.socket)
+            shut(connection.socket)
 
     def close(self):
-        self._shut(self._listener)
+        shut(self._listener)
         self._listener.close()
         self.cut()
 

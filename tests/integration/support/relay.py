@@ -6,6 +6,7 @@ import threading
 
 from .cluster import Cluster
 from .pieces import in_random_pieces
+from .resp import shut
 
 
 class Relay:
@@ -56,28 +57,21 @@ class Relay:
         except OSError:
             pass
         for each in (source, sink):
-            self._shut(each)
+            shut(each)
 
     def _pass_on(self, sink, data):
         sink.sendall(data)
-
-    @staticmethod
-    def _shut(each):
-        try:
-            each.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
 
     def cut(self):
         """Breaks every connection; new ones are taken."""
         sockets, self._sockets = self._sockets, []
         for each in sockets:
-            self._shut(each)
+            shut(each)
 
     def close(self):
         """Breaks every connection; new ones are refused."""
         # Without it the thread in accept() would serve one more connection.
-        self._shut(self._listener)
+        shut(self._listener)
         self._listener.close()
         self.cut()
 

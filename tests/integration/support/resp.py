@@ -50,6 +50,14 @@ def commands(*lines):
     return [line.split(" ") for line in lines]
 
 
+def shut(connected):
+    """Ends a socket in both directions, also for a thread that waits on it."""
+    try:
+        connected.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+
+
 class Connection:
     """A blocking client connection. `read()` gives values, `read_frame()` the bytes of one reply.
 
