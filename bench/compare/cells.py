@@ -29,9 +29,11 @@ CELLS = {cell.name: cell for cell in (
     Cell("p1c1", "one connection, no pipeline", 1, 1),
     Cell("p1c50", "50 connections, no pipeline", 1, 50),
     Cell("p1c200", "200 connections, no pipeline", 1, 200),
+    Cell("p1c400", "400 connections, no pipeline", 1, 400),
     Cell("get-p1c200", "200 connections, no pipeline, GET only", 1, 200, sets=False),
     Cell("p16c200", "200 connections, pipeline 16", 16, 200),
     Cell("p16c1000", "1000 connections, pipeline 16", 16, 1000, tool="redis-benchmark"),
+    Cell("p64c1000", "1000 connections, pipeline 64", 64, 1000, tool="redis-benchmark"),
     Cell("p16c50v4k", "50 connections, pipeline 16, 4 KiB values", 16, 50, value_bytes=4096),
 )}
 

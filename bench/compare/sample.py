@@ -8,7 +8,6 @@ import time
 import machine
 from load import Target
 
-SETTLE = 1.0  # seconds of load before the window
 MARGIN = 0.5  # and at least behind it: a generator may linger when it is done
 
 
@@ -39,7 +38,7 @@ class Meter:
         return values
 
 
-def window(proxy, servers, command, seconds, directory):
+def window(proxy, servers, command, settle, seconds, directory):
     """Runs a load generator; returns its output and the differences over the window, or None for
     them when it ended too early."""
     output = os.path.join(directory, "load.out")
@@ -48,7 +47,7 @@ def window(proxy, servers, command, seconds, directory):
                                 stderr=subprocess.STDOUT, cwd=directory)
     try:
         meter = Meter(proxy, servers, load.pid)
-        time.sleep(SETTLE)
+        time.sleep(settle)
         first = meter.read()
         time.sleep(seconds)
         last = meter.read()
@@ -68,13 +67,13 @@ def window(proxy, servers, command, seconds, directory):
     return text, {name: last[name] - first[name] for name in first if name in last}
 
 
-def phase_sample(load, cell, phase, proxy, servers, target, seconds, directory):
+def phase_sample(load, cell, phase, proxy, servers, target, settle, seconds, directory):
     """One phase's window and the load's own result. A load that ended before its window did is run
     again, longer."""
-    wanted = SETTLE + seconds + 2 * MARGIN
+    wanted = settle + seconds + 2 * MARGIN
     for _ in range(4):
         command = load.command(cell, phase, target, wanted)
-        text, deltas = window(proxy, servers, command, seconds, directory)
+        text, deltas = window(proxy, servers, command, settle, seconds, directory)
         if proxy and not proxy.is_alive():
             raise Failed(f"{proxy.arm.name} died under load: see {proxy.log}")
         if deltas:
@@ -83,15 +82,16 @@ def phase_sample(load, cell, phase, proxy, servers, target, seconds, directory):
     raise Failed("the load never lasted as long as its window")
 
 
-def take(arm, cell, mode, load, servers, seconds, directory):
-    """One sample as a flat dictionary."""
+def take(arm, cell, mode, load, servers, settle, seconds, directory):
+    """One sample as a flat dictionary; `settle` seconds of load come before its window."""
     proxy = None if arm.direct else arm.start(mode, servers, directory)
     try:
         port = servers.nodes[0].port if arm.direct else proxy.port
         if not (arm.direct and load.name == "redis-benchmark"):
             servers.fill((load.name, cell.key_prefix), cell.value_bytes, load.key_names(cell), port)
         target = Target(port, mode.load_threads, arm.direct)
-        phases = [phase_sample(load, cell, phase, proxy, servers, target, seconds, directory)
+        phases = [phase_sample(load, cell, phase, proxy, servers, target, settle, seconds,
+                               directory)
                   for phase in load.phases(cell)]
     finally:
         if proxy:
