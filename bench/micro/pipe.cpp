@@ -12,13 +12,15 @@ namespace {
 
 struct CountingSink final : backend::ReplySink {
   void on_reply(const backend::ReplyToken&, std::string_view, const backend::RequestTimes&,
-                backend::Pipe&) override {
+                const net::HostPort&) override {
     ++replies;
   }
-  void on_reply_piece(const backend::ReplyToken&, std::string_view, bool, backend::Pipe&) override {
-  }
-  void on_lost(const backend::ReplyToken&, backend::Lost, backend::Pipe&,
-               const backend::TakenRequest&) override {}
+  void on_error(const backend::ReplyToken&, std::string_view, const backend::TakenRequest&,
+                const net::HostPort&) override {}
+  void on_reply_piece(const backend::ReplyToken&, std::string_view, bool,
+                      const net::HostPort&) override {}
+  void on_lost(const backend::ReplyToken&, backend::Lost, const backend::TakenRequest&,
+               const net::HostPort&, std::string_view) override {}
 
   std::uint64_t replies = 0;
 };
@@ -56,7 +58,7 @@ class Bench {
                                 .credentials = {},
                                 .on_trouble = [] {},
                                 .random = {}};
-  backend::Pipe pipe_{context_, {"127.0.0.1", 1}, resp::Protocol::resp2, 0};
+  backend::Pipe pipe_{context_, {"127.0.0.1", 1}, resp::Protocol::resp2};
   backend::ReplyToken token_;
 };
 

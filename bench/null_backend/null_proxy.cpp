@@ -119,6 +119,7 @@ NullProxy::NullProxy(std::size_t nodes, std::size_t clients, const std::string& 
       .config = config_,
       .commands = commands_,
       .router = router_,
+      .exchange = exchange_,
       .stats = *stats_,
       .memory_used = [] { return std::size_t{0}; },
       .memory_limit = SIZE_MAX,
@@ -126,7 +127,7 @@ NullProxy::NullProxy(std::size_t nodes, std::size_t clients, const std::string& 
       .request_refresh = [] {},
       .cluster_trouble = [] { return std::string(); },
       .gather = [](admin::GatherJob, const std::function<void(std::string)>&) {}});
-  table_->on_topology(topology_);
+  table_->on_topology(topology_, sharding::OwnerPlan::next({}, *topology_, 1));
   for (std::size_t i = 0; i < clients; ++i) {
     table_->add_client(1'000'000 + static_cast<int>(i), i + 1);
   }

@@ -55,6 +55,7 @@ class NullProxy {
   net::Resolver resolver_;
   net::Mailbox mailbox_;
   cluster::Router router_;
+  sharding::Exchange exchange_{1};
   std::unique_ptr<stats::WorkerStats> stats_ = std::make_unique<stats::WorkerStats>();
   admin::ServerView view_;
   std::shared_ptr<const cluster::Topology> topology_;

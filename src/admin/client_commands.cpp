@@ -27,13 +27,13 @@ std::string describe(const ClientFacts& facts, const command::CommandTable& comm
   return fmt::format(
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags=N db=0 sub=0 psub=0 ssub=0 "
       "multi=-1 qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll={} omem={} "
-      "tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+      "tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} pipes={}",
       client.id, net::to_string(net::peer_address(facts.fd)),
       net::to_string(net::local_address(facts.fd)), facts.fd, client.name,
       (now - client.connected_at_ms) / 1000, (now - client.active_at_ms) / 1000,
       facts.query_bytes, facts.output_bytes, facts.requests_in_flight, facts.output_bytes,
       facts.memory_bytes, last, static_cast<int>(client.protocol), client.library_name,
-      client.library_version);
+      client.library_version, facts.shares_pipes ? "shared" : "worker");
 }
 
 void id(LocalCall& call, const AdminContext&) {
@@ -41,7 +41,7 @@ void id(LocalCall& call, const AdminContext&) {
 }
 
 void info(LocalCall& call, const AdminContext& context) {
-  const ClientFacts facts{call.client, call.fd, 0, 0, 0, 0};
+  const ClientFacts facts{call.client, call.fd, 0, 0, 0, 0, call.shares_pipes};
   call.reply.verbatim(describe(facts, context.commands) + "\n");
 }
 
@@ -235,7 +235,7 @@ void kill(LocalCall& call, const AdminContext&) {
   }
   const std::uint64_t me = call.client.id;
   // The caller's own connection closes after this reply.
-  const bool kills_me = filter.matches({call.client, call.fd, 0, 0, 0, 0});
+  const bool kills_me = filter.matches({call.client, call.fd, 0, 0, 0, 0, call.shares_pipes});
   if (kills_me) call.client.close_requested = true;
   call.gather = GatherJob{
       [filter, me](WorkerView& worker) {

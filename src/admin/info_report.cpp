@@ -270,10 +270,24 @@ void backends_section(Lines& lines, const Report& report) {
 }
 
 void sharding_section(Lines& lines, const Report& report) {
-  const bool automatic =
-      report.server().config->backend.sharding == config::Sharding::automatic;
-  lines.add("sharding_mode", automatic ? "auto" : "worker");
-  lines.add("sharding_state", "worker");
+  const ShardingReport sharding = report.server().sharding();
+  lines.add("sharding_mode", config::name_of(sharding.wanted));
+  lines.add("sharding_state", sharding.state);
+  lines.add("sharding_trying", sharding.trying ? 1 : 0);
+  lines.add("sharding_probes", sharding.probes);
+  lines.add("sharding_keeps", sharding.keeps);
+  lines.add("sharding_reverts", sharding.reverts);
+  lines.add("sharding_next_probe_seconds",
+            sharding.next_probe_seconds ? fmt::format("{:.0f}", *sharding.next_probe_seconds)
+                                        : "never");
+  lines.add("sharding_last_decision", sharding.last_verdict);
+  const std::pair<std::string_view, stats::Counter WorkerStats::*> counters[] = {
+      {"sharding_requests_handed_over", &WorkerStats::handed_over},
+      {"sharding_replies_handed_back", &WorkerStats::handed_back},
+      {"sharding_batches", &WorkerStats::batches_handed_over},
+      {"sharding_wakes", &WorkerStats::wakes},
+      {"sharding_session_switches", &WorkerStats::pipe_switches}};
+  for (const auto& [name, counter] : counters) lines.add(name, report.sum(counter));
 }
 
 void topology_section(Lines& lines, const Report& report) {

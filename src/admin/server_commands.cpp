@@ -1,4 +1,4 @@
-// INFO, CONFIG GET and ROLE.
+// INFO, CONFIG and ROLE.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "admin/handlers.h"
+#include "penstock/command/key_finder.h"
 
 namespace penstock::admin {
 namespace {
@@ -97,6 +98,7 @@ std::map<std::string, std::string> parameters(const ServerView& server) {
     const bool quoted = value.size() >= 2 && value.front() == '"';
     out[name] = quoted ? value.substr(1, value.size() - 2) : value;
   }
+  out["backend.sharding"] = config::name_of(server.sharding().wanted);
   return out;
 }
 
@@ -119,10 +121,42 @@ void config_get(LocalCall& call, const AdminContext& context) {
   }
 }
 
+// backend.sharding is what can change while the proxy runs.
+void config_set(LocalCall& call, const AdminContext& context) {
+  if (call.request.size() % 2 != 0) {
+    return call.reply.error("ERR wrong number of arguments for 'config|set' command");
+  }
+  std::optional<config::Sharding> sharding;
+  const auto known = parameters(context.server);
+  for (std::size_t i = 2; i < call.request.size(); i += 2) {
+    const auto is_it = [&](const auto& parameter) {
+      return command::equals_ignoring_case(parameter.first, call.request[i]);
+    };
+    const auto parameter = std::find_if(known.begin(), known.end(), is_it);
+    if (parameter == known.end()) {
+      return call.reply.error(
+          fmt::format("ERR Unknown option or number of arguments for CONFIG SET - '{}'",
+                      resp::shown(call.request[i])));
+    }
+    const auto fail = [&](std::string_view why) {
+      call.reply.error(fmt::format(
+          "ERR CONFIG SET failed (possibly related to argument '{}') - {}", parameter->first, why));
+    };
+    if (parameter->first != "backend.sharding") return fail("it can't change while the proxy runs");
+    if (sharding) return fail("duplicate parameter");
+    sharding = config::sharding_named(call.request[i + 1]);
+    if (!sharding) return fail("argument(s) must be one of the following: auto, worker, shared");
+  }
+  context.server.set_sharding(*sharding);
+  call.reply.status("OK");
+}
+
 void config_help(LocalCall& call, const AdminContext&) {
   reply_help(call.reply,
              {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "GET <pattern>",
-              "    Return parameters matching the glob-like <pattern> and their values.", "HELP",
+              "    Return parameters matching the glob-like <pattern> and their values.",
+              "SET <directive> <value>",
+              "    Set a parameter that can change while the proxy runs.", "HELP",
               "    Prints this help."});
 }
 
@@ -136,6 +170,7 @@ void role(LocalCall& call, const AdminContext&) {
 constexpr NamedHandler kHandlers[] = {
     {"info", info},
     {"config|get", config_get},
+    {"config|set", config_set},
     {"config|help", config_help},
     {"role", role},
 };

@@ -28,12 +28,16 @@ constexpr std::size_t kPiecesMax = 16;  // of one send: up to 1 MiB
 bool is_over(Micros now, Micros since, Micros limit) { return now - since > limit; }
 bool is_due(Micros now, Micros when) { return static_cast<std::int32_t>(now - when) >= 0; }
 
+// One number for a session among those of all workers.
+std::uint64_t session_of(const ReplyToken& token) {
+  return std::uint64_t{token.worker} << 32 | token.session;
+}
+
 }  // namespace
 
-Pipe::Pipe(PipeContext& context, net::HostPort node, resp::Protocol protocol,
-           std::uint16_t node_index)
+Pipe::Pipe(PipeContext& context, net::HostPort node, resp::Protocol protocol)
     : Stream(net::StreamKind::node), context_(context), node_(std::move(node)),
-      protocol_(protocol), node_index_(node_index), last_heard_(now()), queue_(context.blocks) {}
+      protocol_(protocol), last_heard_(now()), queue_(context.blocks) {}
 
 void Pipe::append(const ReplyToken& token, net::Block* frame, const RequestTimes& times) {
   const std::size_t size = frame->end - frame->begin;
@@ -129,6 +133,7 @@ void Pipe::become_ready() {
   given_up_ = false;
   trouble_.clear();
   last_heard_ = now();
+  if (!reads_) context_.reactor.stop_receive(*this);
   // Waiting for a connection was bounded by the retry deadline; the time-out of the answer begins.
   for (std::size_t i = 0; i < requests_.size(); ++i) requests_[i].times.queued = now();
   mark_dirty();
@@ -179,15 +184,15 @@ void Pipe::back_off() {
 void Pipe::sort_out_requests() {
   std::vector<LeftOver> all = take_all_requests();
   std::vector<LeftOver> kept, lost;
-  std::unordered_set<std::uint32_t> wrote;  // sessions with a lost write
+  std::unordered_set<std::uint64_t> wrote;  // sessions with a lost write
   for (auto each = all.rbegin(); each != all.rend(); ++each) {
     Entry& entry = each->entry;
     if (entry.expired) continue;
     const bool cut_short = each->why == Lost::cut_short;
     const bool repeatable = entry.times.repeatable && entry.times.attempts < kReadAttemptsMax;
     const bool keep = !each->was_sent ||
-                      (repeatable && !cut_short && !wrote.contains(entry.token.session));
-    if (!entry.times.repeatable && each->was_sent) wrote.insert(entry.token.session);
+                      (repeatable && !cut_short && !wrote.contains(session_of(entry.token)));
+    if (!entry.times.repeatable && each->was_sent) wrote.insert(session_of(entry.token));
     if (each->was_sent) ++entry.times.attempts;
     (keep ? kept : lost).push_back(std::move(*each));
   }
@@ -196,7 +201,8 @@ void Pipe::sort_out_requests() {
   }
   for (auto each = lost.rbegin(); each != lost.rend(); ++each) {
     ++stats_.lost;
-    context_.sink.on_lost(each->entry.token, each->why, *this, {each->bytes, each->entry.times});
+    context_.sink.on_lost(each->entry.token, each->why, {each->bytes, each->entry.times}, node_,
+                          trouble_);
   }
 }
 
@@ -222,8 +228,8 @@ std::vector<Pipe::LeftOver> Pipe::take_all_requests() {
 void Pipe::return_unsent() {
   if (state_ == State::ready || state_ == State::handshaking || state_ == State::closing) return;
   for (const LeftOver& each : take_all_requests()) {
-    context_.sink.on_lost(each.entry.token, Lost::returned, *this,
-                          {each.bytes, each.entry.times});
+    context_.sink.on_lost(each.entry.token, Lost::returned, {each.bytes, each.entry.times}, node_,
+                          trouble_);
   }
 }
 
@@ -266,7 +272,7 @@ void Pipe::expire_sent() {
     Entry& entry = requests_[expired_++];
     entry.expired = true;
     ++stats_.timeouts;
-    context_.sink.on_lost(entry.token, why, *this, {{}, entry.times});
+    context_.sink.on_lost(entry.token, why, {{}, entry.times}, node_, trouble_);
   }
   // A node that works off its queue slowly may go on; one that says nothing at all is asked anew.
   if (expired_ > 0 && is_over(now(), last_heard_, limit)) disconnect("it has stopped answering");
@@ -281,8 +287,18 @@ void Pipe::expire_unsent() {
     const std::string bytes(queue_.front(entry.bytes));
     finish_front();
     ++stats_.lost;
-    context_.sink.on_lost(entry.token, Lost::not_sent, *this, {bytes, entry.times});
+    context_.sink.on_lost(entry.token, Lost::not_sent, {bytes, entry.times}, node_, trouble_);
   }
+}
+
+void Pipe::stop_reading() {
+  reads_ = false;
+  if (state_ == State::ready) context_.reactor.stop_receive(*this);
+}
+
+void Pipe::go_on_reading() {
+  reads_ = true;
+  if (state_ == State::ready) context_.reactor.start_receive(*this);
 }
 
 void Pipe::shut_down() {

@@ -22,25 +22,32 @@ void PipePool::set_node(std::uint16_t index, const net::HostPort& address) {
 }
 
 void PipePool::make_pipe(std::uint16_t index, resp::Protocol protocol, std::size_t place) {
-  pipes_[place] = std::make_unique<Pipe>(context_, *addresses_[index], protocol, index);
+  pipes_[place] = std::make_unique<Pipe>(context_, *addresses_[index], protocol);
 }
 
-bool PipePool::retire_node(std::uint16_t index) {
-  if (!has_node(index)) return true;
-  bool closed = true;
+void PipePool::remove_node(std::uint16_t index) {
   const std::size_t first = place_of(index, resp::Protocol::resp2, 0);
   for (std::size_t place = first; place < first + 2 * lanes_; ++place) {
-    std::unique_ptr<Pipe>& pipe = pipes_[place];
-    if (pipe == nullptr) continue;
-    if (pipe->retire()) {
-      std::erase(context_.dirty, pipe.get());
-      pipe.reset();
-    } else {
-      closed = false;
-    }
+    if (pipes_[place] == nullptr) continue;
+    leaving_.push_back(std::move(pipes_[place]));
+    leaving_.back()->retire();
+    leaving_.back()->return_unsent();
   }
-  if (closed) addresses_[index].reset();
-  return closed;
+  addresses_[index].reset();
+}
+
+void PipePool::retire_leaving() {
+  std::erase_if(leaving_, [this](const std::unique_ptr<Pipe>& pipe) {
+    if (!pipe->retire()) return false;
+    std::erase(context_.dirty, pipe.get());
+    return true;
+  });
+}
+
+void PipePool::return_stuck() {
+  for_each([](Pipe& pipe) {
+    if (!pipe.trouble().empty()) pipe.return_unsent();
+  });
 }
 
 void PipePool::flush() {
@@ -58,6 +65,7 @@ void PipePool::tick() {
   if (ticked_ && since > kStall) for_each([since](Pipe& pipe) { pipe.excuse(since); });
   ticked_ = true;
   for_each([](Pipe& pipe) { pipe.tick(); });
+  retire_leaving();
 }
 
 void PipePool::close_all() {
@@ -70,10 +78,18 @@ bool PipePool::is_closed() {
   return closed;
 }
 
+void PipePool::for_each_of(std::uint16_t index, const std::function<void(Pipe&)>& visit) {
+  const std::size_t first = place_of(index, resp::Protocol::resp2, 0);
+  for (std::size_t place = first; place < first + 2 * lanes_; ++place) {
+    if (pipes_[place] != nullptr) visit(*pipes_[place]);
+  }
+}
+
 void PipePool::for_each(const std::function<void(Pipe&)>& visit) {
   for (const auto& pipe : pipes_) {
     if (pipe != nullptr) visit(*pipe);
   }
+  for (const auto& pipe : leaving_) visit(*pipe);
 }
 
 }  // namespace penstock::backend

@@ -41,14 +41,19 @@ void Pipe::on_data(std::string_view bytes) {
   take_replies(bytes);
 }
 
+inline void Pipe::pass_on(const Entry& entry, std::string_view frame) {
+  if (frame[0] != '-') [[likely]] {
+    return context_.sink.on_reply(entry.token, frame, entry.times, node_);
+  }
+  context_.sink.on_error(entry.token, frame, {queue_.front(entry.bytes), entry.times}, node_);
+}
+
 // The straight line: short replies, each whole in the buffer, to requests that were sent.
 void Pipe::take_short_replies(std::string_view& bytes) {
   for (std::size_t size; (size = resp::short_reply_size(bytes)) > 0 && front_was_sent();) {
     const Entry& entry = requests_.front();
     ++stats_.replies;
-    if (!entry.expired) {
-      context_.sink.on_reply(entry.token, bytes.substr(0, size), entry.times, *this);
-    }
+    if (!entry.expired) pass_on(entry, bytes.substr(0, size));
     finish_front();
     bytes.remove_prefix(size);
   }
@@ -138,7 +143,7 @@ bool Pipe::deliver(std::string_view frame) {
   if (!front_was_sent()) [[unlikely]] return refuse_reply_to_nothing();
   const Entry entry = requests_.front();
   ++stats_.replies;
-  if (!entry.expired) context_.sink.on_reply(entry.token, frame, entry.times, *this);
+  if (!entry.expired) pass_on(entry, frame);
   finish_front();
   return state_ == State::ready;
 }
@@ -148,7 +153,7 @@ bool Pipe::deliver_piece(std::string_view piece, bool last) {
   if (state_ == State::handshaking || !front_was_sent()) return refuse_reply_to_nothing();
   const Entry entry = requests_.front();
   streaming_ = !last;
-  if (!entry.expired) context_.sink.on_reply_piece(entry.token, piece, last, *this);
+  if (!entry.expired) context_.sink.on_reply_piece(entry.token, piece, last, node_);
   if (!last) {
     // While bytes flow, the request has not timed out.
     requests_.front().times.queued = now();

@@ -10,7 +10,10 @@ namespace penstock::cluster {
 
 void Router::apply(std::shared_ptr<const Topology> topology) {
   topology_ = std::move(topology);
-  for (Node& node : nodes_) node.known = false;
+  for (Node& node : nodes_) {
+    node.taken = node.known;
+    node.known = false;
+  }
   masters_.clear();
   node_of_slot_.fill(kNoNode);
   for (const Shard& shard : topology_->shards()) {
@@ -28,12 +31,12 @@ void Router::apply(std::shared_ptr<const Topology> topology) {
 NodeIndex Router::index_of(const NodeInfo& info) {
   std::size_t free = nodes_.size();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i].used && nodes_[i].endpoint == info.endpoint) {
+    if (nodes_[i].taken && nodes_[i].endpoint == info.endpoint) {
       nodes_[i].known = true;
       nodes_[i].ip = info.ip;
       return static_cast<NodeIndex>(i);
     }
-    if (!nodes_[i].used && free == nodes_.size()) free = i;
+    if (!nodes_[i].taken && free == nodes_.size()) free = i;
   }
   CHECK(free < kNoNode);
   if (free == nodes_.size()) nodes_.emplace_back();
@@ -41,8 +44,8 @@ NodeIndex Router::index_of(const NodeInfo& info) {
   return static_cast<NodeIndex>(free);
 }
 
-NodeIndex Router::find(const Endpoint& target, NodeIndex from) const {
-  const std::string& host = target.host.empty() ? nodes_[from].endpoint.host : target.host;
+NodeIndex Router::find(const Endpoint& target, const std::string& asked_host) const {
+  const std::string& host = target.host.empty() ? asked_host : target.host;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     if (!node.known || node.endpoint.port != target.port) continue;

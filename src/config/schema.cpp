@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "config/addresses.h"
@@ -197,6 +198,9 @@ Key off(std::string name, Member<bool> member, std::string comment) {
   return key;
 }
 
+constexpr std::array<std::pair<const char*, Sharding>, 3> kShardingNames{
+    {{"auto", Sharding::automatic}, {"worker", Sharding::worker}, {"shared", Sharding::shared}}};
+
 #define MEMBER(path) [](Config& config) -> decltype(config.path)& { return config.path; }
 
 using std::chrono::hours;
@@ -266,12 +270,13 @@ void add_cluster(std::vector<Key>& keys) {
 
 void add_backend(std::vector<Key>& keys) {
   keys.push_back(choice<Sharding>("backend.sharding", MEMBER(backend.sharding),
-                                  {{"auto", Sharding::automatic}, {"worker", Sharding::worker}},
+                                  {kShardingNames.begin(), kShardingNames.end()},
                                   "Which connections carry a command. worker: the worker's own. "
-                                  "auto: the proxy decides; today it always takes the "
-                                  "worker's own."));
+                                  "shared: one per node for the whole process. auto: what a "
+                                  "measured experiment finds better."));
   keys.push_back(number("backend.connections_per_node", MEMBER(backend.connections_per_node), 1,
-                        16, "Connections of each worker to each node, for each protocol in use."));
+                        16, "Connections to each node for each protocol in use, of each worker "
+                        "and of the shared ones."));
   keys.push_back(text("backend.client_name", MEMBER(backend.client_name), is_client_name,
                       "printable ASCII without spaces, or an empty text",
                       "The name the nodes see in their CLIENT LIST. Empty: none."));
@@ -321,6 +326,20 @@ void add_rest(std::vector<Key>& keys) {
 #undef MEMBER
 
 }  // namespace
+
+std::string_view name_of(Sharding sharding) {
+  for (const auto& [name, value] : kShardingNames) {
+    if (value == sharding) return name;
+  }
+  return "";
+}
+
+std::optional<Sharding> sharding_named(std::string_view wanted) {
+  for (const auto& [name, value] : kShardingNames) {
+    if (name == wanted) return value;
+  }
+  return std::nullopt;
+}
 
 const std::vector<Key>& schema() {
   static const std::vector<Key> keys = [] {

@@ -23,9 +23,6 @@ namespace {
 constexpr std::uint16_t kClientGroup = 0;
 constexpr std::uint16_t kNodeGroup = 1;
 
-// After running out of descriptors, accepting rests this long.
-constexpr Nanos kAcceptPause = 100'000'000;
-
 // An owner's pointer and the operation share the completion's 64 bits.
 constexpr std::uintptr_t kOperationMask = 7;
 
@@ -88,23 +85,6 @@ io_uring_sqe* UringReactor::next_entry(Operation operation, void* owner) {
     function(entry_, __VA_ARGS__);                                                             \
     entry_->user_data = data_;                                                                 \
   } while (false)
-
-void UringReactor::listen(Listener& listener) {
-  listener.wanted_ = true;
-  arm_accept(listener);
-}
-
-void UringReactor::stop_listening(Listener& listener) {
-  listener.wanted_ = false;
-  std::erase(paused_, &listener);
-  if (listener.armed_) cancel(&listener, Operation::accept);
-}
-
-void UringReactor::arm_accept(Listener& listener) {
-  PREPARE(Operation::accept, &listener, io_uring_prep_multishot_accept, listener.fd_, nullptr,
-          nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  listener.armed_ = true;
-}
 
 void UringReactor::arm_wake() {
   PREPARE(Operation::wake, nullptr, io_uring_prep_read, wake_fd_, &wake_count_,
@@ -221,6 +201,17 @@ void UringReactor::wake() {
   [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof(one));
 }
 
+// A completion in the other's ring, without a system call of its own: it goes with the next enter.
+void UringReactor::wake_other(Reactor& other) {
+  auto& target = static_cast<UringReactor&>(other);
+  io_uring_sqe* entry = next_entry(Operation::knock, &target);
+  const auto data = entry->user_data;
+  io_uring_prep_msg_ring(entry, target.ring_.ring_fd, 0,
+                         static_cast<std::uint64_t>(Operation::knock), 0);
+  entry->user_data = data;
+  entry->flags |= IOSQE_CQE_SKIP_SUCCESS;
+}
+
 void UringReactor::turn(const Wait& wanted) {
   stats_.turns.add();
   Wait wait = wanted;
@@ -232,10 +223,7 @@ void UringReactor::turn(const Wait& wanted) {
   client_buffers_->publish();
   node_buffers_->publish();
   rearm_starved();
-  if (!paused_.empty() && now() >= accept_again_at_) {
-    for (Listener* listener : paused_) arm_accept(*listener);
-    paused_.clear();
-  }
+  resume_accepting();
   report_closed();
 }
 
@@ -299,6 +287,8 @@ void UringReactor::complete(const io_uring_cqe& cqe) {
     case Operation::wake: return arm_wake();
     case Operation::tick: return arm_tick();
     case Operation::cancel: return;
+    case Operation::knock:
+      return complete_knock(static_cast<UringReactor*>(owner), cqe.res);
   }
 }
 
@@ -346,24 +336,9 @@ void UringReactor::complete_connect(Stream& stream, int result) {
   stream.on_connected(-result);
 }
 
-void UringReactor::complete_accept(Listener& listener, const io_uring_cqe& cqe) {
-  if ((cqe.flags & IORING_CQE_F_MORE) == 0) listener.armed_ = false;
-  if (cqe.res >= 0) {
-    if (listener.wanted_) {
-      listener.on_accepted(cqe.res);
-    } else {
-      ::close(cqe.res);
-    }
-  }
-  if (listener.armed_ || !listener.wanted_) return;
-  if (cqe.res >= 0 || cqe.res == -EINTR || cqe.res == -ECONNABORTED || cqe.res == -EAGAIN) {
-    arm_accept(listener);
-    return;
-  }
-  // Out of descriptors or memory: the backlog waits.
-  stats_.accept_pauses.add();
-  paused_.push_back(&listener);
-  accept_again_at_ = now() + kAcceptPause;
+// Null: it was another one that knocked here, and all is done.
+void UringReactor::complete_knock(UringReactor* other, int result) {
+  if (other != nullptr && result < 0) other->wake();
 }
 
 void UringReactor::end(Stream& stream, int error) {

@@ -30,10 +30,11 @@ class UringReactor final : public Reactor {
   std::size_t send(Stream& stream, std::span<const iovec> bytes) override;
   void close(Stream& stream) override;
   void wake() override;
+  void wake_other(Reactor& other) override;
   void turn(const Wait& wait) override;
 
  private:
-  enum class Operation : std::uint8_t { receive, send, connect, cancel, accept, wake, tick };
+  enum class Operation : std::uint8_t { receive, send, connect, cancel, accept, wake, tick, knock };
   // A send that had to wait for room, kept until it was submitted.
   struct Message {
     msghdr header;
@@ -56,6 +57,8 @@ class UringReactor final : public Reactor {
   void complete_receive(Stream& stream, const io_uring_cqe& cqe);
   void complete_send(Stream& stream, int result);
   void complete_connect(Stream& stream, int result);
+  void complete_knock(UringReactor* other, int result);
+  void resume_accepting();
   void complete_accept(Listener& listener, const io_uring_cqe& cqe);
   void end(Stream& stream, int error);
   void finish_close(Stream& stream);

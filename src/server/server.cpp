@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/cluster/server_cpu.h"
 #include "penstock/cluster/topology_refresher.h"
 #include "penstock/log/log.h"
 #include "penstock/net/dial.h"
@@ -26,13 +27,17 @@
 #include "server/limits.h"
 #include "server/listener.h"
 #include "server/service_manager.h"
+#include "server/sharding_control.h"
 #include "server/worker.h"
 
 namespace penstock::server {
 namespace {
 
-// How often the main thread looks at signals, rates and the end of a drain.
+// How often the main thread looks at signals, rates, the sharding experiment and a drain's end.
 constexpr timespec kMainTurn{0, 100'000'000};
+
+// How long all masters together may take to tell their CPU time.
+constexpr std::chrono::milliseconds kServerCpuLimit{250};
 
 constexpr std::string_view kTooManyClients = "-ERR max number of clients reached\r\n";
 
@@ -70,9 +75,14 @@ sigset_t handled_signals() {
 struct Server::Parts {
   explicit Parts(const config::Config& given) : config(given) {}
 
+  std::size_t worker_count() const {
+    return config.server.workers == 0 ? usable_cpus().size() : config.server.workers;
+  }
   void open_listeners();
   void start_workers();
   void start_refresher();
+  int dial(const cluster::Endpoint& node, std::chrono::milliseconds timeout);
+  void start_sharding();
   void choose_engine(net::Engine& engine);
   bool start_all(net::Engine engine, std::string& error);
   void build_view();
@@ -86,14 +96,17 @@ struct Server::Parts {
   const config::Config config;
   const command::CommandTable commands;
   admin::ServerView view;
+  sharding::Exchange exchange{worker_count()};
   Workers workers;
   net::Resolver resolver;  // goes before the workers, to whom it answers
   std::vector<std::unique_ptr<ClientListener>> listeners;
   std::unique_ptr<cluster::TopologyRefresher> refresher;
+  std::unique_ptr<ShardingControl> sharding;
   Shared shared{.config = config,
                 .commands = commands,
                 .view = view,
                 .resolver = resolver,
+                .exchange = exchange,
                 .request_refresh = [this] { refresher->request(); },
                 .cluster_trouble = [this] { return refresher->last_error(); },
                 .gather = [this](admin::GatherJob job, std::size_t asker,
@@ -114,6 +127,8 @@ void Server::Parts::build_view() {
   view.run_id = random_id();
   view.started_at_ms = net::monotonic_now() / 1'000'000;
   view.topology = [this] { return refresher->current(); };
+  view.sharding = [this] { return sharding->report(); };
+  view.set_sharding = [this](config::Sharding wanted) { sharding->set(wanted); };
   view.ops_per_second = [this] { return ops_per_second.load(std::memory_order_relaxed); };
 }
 
@@ -158,7 +173,7 @@ void Server::Parts::choose_engine(net::Engine& engine) {
 
 bool Server::Parts::start_all(net::Engine engine, std::string& error) {
   const std::vector<int> cpus = usable_cpus();
-  const std::size_t count = config.server.workers == 0 ? cpus.size() : config.server.workers;
+  const std::size_t count = exchange.workers();
   for (std::size_t i = 0; i < count; ++i) {
     // Two workers on one CPU would only hinder each other, so more workers than CPUs float.
     const bool pins = config.server.pin_workers && count <= cpus.size();
@@ -206,17 +221,34 @@ void Server::Parts::start_refresher() {
   options.timeout =
       std::chrono::duration_cast<std::chrono::milliseconds>(config.backend.connect_timeout);
   options.self = view.run_id;
-  const auto dial = [this](const cluster::Endpoint& node, std::chrono::milliseconds timeout) {
-    const auto address = resolver.resolve_within({node.host, node.port}, timeout);
-    return address ? net::dial(*address, timeout) : -1;
-  };
-  const auto publish = [this](std::shared_ptr<const cluster::Topology> topology) {
+  const auto publish = [this, plan = std::make_shared<const sharding::OwnerPlan>()](
+                           std::shared_ptr<const cluster::Topology> topology) mutable {
+    plan = sharding::OwnerPlan::next(*plan, *topology, workers.size());
     for (const auto& worker : workers) {
-      worker->post([&sessions = worker->sessions(), topology] { sessions.on_topology(topology); });
+      worker->post([&sessions = worker->sessions(), topology, plan] {
+        sessions.on_topology(topology, plan);
+      });
     }
   };
-  refresher = std::make_unique<cluster::TopologyRefresher>(std::move(options), dial, publish);
+  refresher = std::make_unique<cluster::TopologyRefresher>(
+      std::move(options), [this](const auto& node, auto timeout) { return dial(node, timeout); },
+      publish);
   view.refresher = &refresher->stats();
+}
+
+int Server::Parts::dial(const cluster::Endpoint& node, std::chrono::milliseconds timeout) {
+  const auto address = resolver.resolve_within({node.host, node.port}, timeout);
+  return address ? net::dial(*address, timeout) : -1;
+}
+
+void Server::Parts::start_sharding() {
+  const auto server_cpu = [this] {
+    return cluster::server_cpu(*refresher->current(),
+                               {config.cluster.username, config.cluster.password}, kServerCpuLimit,
+                               [this](const auto& node, auto limit) { return dial(node, limit); });
+  };
+  sharding = std::make_unique<ShardingControl>(exchange, config.backend.sharding, view.workers,
+                                               server_cpu);
 }
 
 void Server::Parts::start_listening() {
@@ -291,6 +323,7 @@ Server::Server(const config::Config& config) : parts_(std::make_unique<Parts>(co
   parts_->open_listeners();
   parts_->start_workers();
   parts_->start_refresher();
+  parts_->start_sharding();
   parts_->start_listening();
   spdlog::info("penstock {} serves with {} workers on {}", PENSTOCK_VERSION,
                parts_->workers.size(), parts_->view.engine);
@@ -309,6 +342,7 @@ int Server::run() {
   while (true) {
     const int signal = sigtimedwait(&signals, nullptr, &kMainTurn);
     parts_->update_rate();
+    parts_->sharding->tick();
     const bool stops = signal == SIGTERM || signal == SIGINT;
     if (stops && drain_until > 0) {
       spdlog::warn("told to stop again: stopping now");

@@ -80,8 +80,12 @@ void Worker::serve() {
   while (!stopping_) {
     const net::Nanos now = net::monotonic_now();
     stats_->turn_time.record(static_cast<std::uint32_t>((now - reactor_->now()) / 1000));
-    reactor_->turn(next_wait(now));
+    net::Wait wait = next_wait(now);
+    if (!sessions_->fall_asleep()) wait.deadline = 0;
+    reactor_->turn(wait);
+    sessions_->wake_up();
     mailbox_.drain();
+    sessions_->take_mail();
     sessions_->tick();
     sessions_->end_turn();
   }
@@ -102,6 +106,8 @@ void Worker::sample_load(net::Nanos now) {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
   const net::Nanos cpu_now = cpu.tv_sec * 1'000'000'000 + cpu.tv_nsec;
   const session::Activity activity = sessions_->take_activity();
+  stats_->client_receives.add(activity.receives);
+  stats_->cpu_us.set(static_cast<std::uint64_t>(cpu_now / 1000));
   batch_policy_.add({.elapsed = now - sampled_at_,
                      .cpu = cpu_now - cpu_at_sample_,
                      .active_clients = activity.active_clients,
@@ -132,6 +138,7 @@ session::SessionServices Worker::services() {
           .config = shared_.config,
           .commands = shared_.commands,
           .router = *router_,
+          .exchange = shared_.exchange,
           .stats = *stats_,
           .memory_used = shared_.memory_used,
           .memory_limit = shared_.memory_limit,

@@ -32,6 +32,7 @@ struct Shared {
   const command::CommandTable& commands;
   admin::ServerView& view;
   net::Resolver& resolver;
+  sharding::Exchange& exchange;
   std::function<void()> request_refresh;
   std::function<std::string()> cluster_trouble;
   std::function<void(admin::GatherJob, std::size_t asker, std::function<void(std::string)>)> gather;

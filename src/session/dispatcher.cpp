@@ -98,7 +98,8 @@ Taken Dispatcher::handle(Session& session, const Command& command, const resp::R
   return unknown_subcommand(session, command, request);
 }
 
-// The slot has no owner, or its owner no connection or no room, or the request is large.
+// The slot has no owner, or its owner no connection or no room, or the request is large, or it goes
+// through a shared pipe.
 Taken Dispatcher::to_slot_unusual(Session& session, const Command& command,
                                   const resp::Request& request, cluster::Slot slot,
                                   bool several_keys) {
@@ -110,15 +111,15 @@ Taken Dispatcher::to_slot_unusual(Session& session, const Command& command,
     context_.redirector->await_owner(session, sequence, request.frame(), times, slot);
     return Taken::yes;
   }
-  backend::Pipe& pipe = context_.pipes.get(node, session.protocol(), slot);
-  if (!pipe.has_room()) return Taken::wait_for_pipe;
+  sharding::Outlet outlet = session.outlet(node, slot);
+  if (!outlet.has_room()) return Taken::wait_for_pipe;
   const std::uint32_t sequence = session.open(command, slot, several_keys);
-  if (pipe.is_unreachable()) {
-    context_.redirector->fail_unreachable(session.token(sequence), pipe);
+  if (outlet.is_unreachable()) {
+    context_.redirector->fail_unreachable(session.token(sequence), *outlet.pipe());
   } else if (net::Block* block = session.adopt_request(request.frame())) {
-    pipe.append(session.token(sequence), block, times);
+    outlet.append(session.token(sequence), block, times);
   } else {
-    pipe.append(session.token(sequence), request.frame(), times);
+    outlet.append(session.token(sequence), request.frame(), times);
   }
   return Taken::yes;
 }
@@ -126,15 +127,15 @@ Taken Dispatcher::to_slot_unusual(Session& session, const Command& command,
 // Any master will do, so one that is up is taken, in turn.
 Taken Dispatcher::to_any_master(Session& session, const Command& command,
                                 const resp::Request& request) {
-  backend::Pipe* pipe = context_.redirector->any_master(session.protocol());
-  if (pipe != nullptr && !pipe->has_room()) return Taken::wait_for_pipe;
+  std::optional<sharding::Outlet> outlet = context_.redirector->any_master(session);
+  if (outlet && !outlet->has_room()) return Taken::wait_for_pipe;
   const std::uint32_t sequence = session.open(command, cluster::kNoSlot, false);
   const backend::RequestTimes times{context_.now(), context_.now(), 0,
                                     command.has(command::kFlagReadonly)};
-  if (pipe == nullptr) {
-    context_.redirector->fail_without_master(session.token(sequence));
+  if (outlet) {
+    outlet->append(session.token(sequence), request.frame(), times);
   } else {
-    pipe->append(session.token(sequence), request.frame(), times);
+    context_.redirector->fail_without_master(session.token(sequence));
   }
   return Taken::yes;
 }
@@ -162,7 +163,7 @@ Taken Dispatcher::parts_to_slots(Session& session, const Command& command,
     const cluster::NodeIndex node = context_.router.node_of(slot);
     const bool waits = session.must_wait(slot);
     const bool full = node != cluster::kNoNode &&
-                      !context_.pipes.get(node, session.protocol(), slot).has_room();
+                      !session.outlet(node, slot).has_room();
     if (!waits && !full) continue;
     context_.fan_outs->put(fan_out);
     return waits ? Taken::wait_for_replies : Taken::wait_for_pipe;
@@ -216,7 +217,7 @@ Taken Dispatcher::local(Session& session, const Command& command, const resp::Re
   const std::uint32_t sequence = session.open(command, cluster::kNoSlot, false);
   std::string& text = context_.text;
   text.clear();
-  admin::LocalCall call{command, request, session.state(), session.fd(),
+  admin::LocalCall call{command, request, session.state(), session.fd(), session.shares(),
                         resp::ReplyWriter(text, session.protocol())};
   context_.services.local.run(call);
   if (command.name == "client|reply" || command.name == "reset") {

@@ -55,6 +55,7 @@ inline Taken Dispatcher::to_slot(Session& session,
                                                         const resp::Request& request,
                                                         cluster::Slot slot, bool several_keys) {
   if (session.must_wait(slot)) [[unlikely]] return Taken::wait_for_replies;
+  if (session.shares()) return to_slot_unusual(session, command, request, slot, several_keys);
   const std::string_view frame = request.frame();
   const cluster::NodeIndex node = context_.router.node_of(slot);
   backend::Pipe* const pipe = context_.pipes.find(node, session.protocol(), slot);

@@ -126,12 +126,12 @@ std::size_t FanOut::split_part(std::size_t index) {
 }
 
 bool FanOut::add_reply(std::size_t index, std::string_view piece, bool last,
-                       const backend::Pipe& from) {
+                       const net::HostPort& node) {
   Part& part = parts_[index];
   received_ += piece.size();
   if (part.done) return false;
   if (last && part.reply == nullptr && (piece[0] == '-' || piece[0] == '!')) {
-    return add_failure(index, piece.substr(1, piece.find('\r') - 1), net::to_string(from.node()));
+    return add_failure(index, piece.substr(1, piece.find('\r') - 1), net::to_string(node));
   }
   const std::size_t before = part.reply == nullptr ? 0 : part.reply->bytes().size();
   if (part.reply == nullptr) part.reply = pool_.get(piece.size());
@@ -142,7 +142,7 @@ bool FanOut::add_reply(std::size_t index, std::string_view piece, bool last,
   part.reply->end += static_cast<std::uint32_t>(piece.size());
   if (!last) return false;
   if (!check_shape(part)) {
-    return add_failure(index, "ERR unexpected reply", net::to_string(from.node()));
+    return add_failure(index, "ERR unexpected reply", net::to_string(node));
   }
   return finish_part(part);
 }

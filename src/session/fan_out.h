@@ -49,7 +49,8 @@ class FanOut {
   }
 
   // A part's reply, whole or in pieces. True once it was the last one.
-  bool add_reply(std::size_t part, std::string_view piece, bool last, const backend::Pipe& from);
+  bool add_reply(std::size_t part, std::string_view piece, bool last,
+                 const net::HostPort& node);
   // A part has no reply; `error` is one line that starts with an error code.
   bool add_failure(std::size_t part, std::string_view error, const std::string& address);
   // Bytes of replies that add_reply() was given.

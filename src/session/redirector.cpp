@@ -14,12 +14,12 @@
 
 namespace penstock::session {
 
-using backend::Pipe;
 using backend::ReplyToken;
 using backend::RequestTimes;
 using backend::TakenRequest;
 using cluster::kNoNode;
 using cluster::kNoSlot;
+using sharding::Outlet;
 
 namespace {
 
@@ -46,13 +46,13 @@ bool is_split_read(const command::Command& command) {
 }  // namespace
 
 bool Redirector::absorb(Session& session, const ReplyToken& token, std::string_view frame,
-                        Pipe& from, const TakenRequest& request) {
+                        const net::HostPort& node, const TakenRequest& request) {
   Place& place = session.sequencer().at(token.sequence);
   const command::Command& command = context_.commands.all()[place.command];
   const Refusal refusal = refusal_of(frame, is_script(command));
   if (refusal == Refusal::none) return false;
   if (refusal == Refusal::moved || refusal == Refusal::ask) {
-    return follow(session, token, frame, from, request, refusal);
+    return follow(session, token, frame, node, request, refusal);
   }
   count(refusal);
   if (deadline_passed(request.times)) return false;
@@ -75,16 +75,17 @@ bool Redirector::absorb(Session& session, const ReplyToken& token, std::string_v
 // MOVED and ASK: to the node they name, if the map knows it. An address that only a reply named is
 // never dialled: it could be a script's invention, and the password would go there.
 bool Redirector::follow(Session& session, const ReplyToken& token, std::string_view frame,
-                        Pipe& from, const TakenRequest& request, Refusal refusal) {
+                        const net::HostPort& asked, const TakenRequest& request,
+                        Refusal refusal) {
   const std::optional<Redirect> redirect = parse_redirect(frame);
   if (!redirect || !adopt_slot(session, token, redirect->slot)) return false;
   const cluster::Slot slot = redirect->slot;
   count(refusal);
-  const cluster::NodeIndex node = context_.router.find(redirect->target, from.node_index());
+  const cluster::NodeIndex node = context_.router.find(redirect->target, asked.host);
   if (refusal == Refusal::moved || node == kNoNode) context_.services.request_refresh();
   if (refusal == Refusal::moved && node != kNoNode) context_.router.teach(slot, node);
   if (deadline_passed(request.times)) {
-    fail(token, "CLUSTERDOWN The slot keeps moving", net::to_string(from.node()));
+    fail(token, "CLUSTERDOWN The slot keeps moving", net::to_string(asked));
     return true;
   }
   const std::uint8_t attempts = request.times.attempts;
@@ -142,27 +143,27 @@ void Redirector::send_parts(Session& session, std::uint32_t sequence, const resp
       complete = fan_out.add_failure(part, hole_error(), "");
       continue;
     }
-    Pipe& pipe = context_.pipes.get(node, session.protocol(), slot);
-    if (pipe.is_unreachable()) {
+    sharding::Outlet outlet = session.outlet(node, slot);
+    if (outlet.is_unreachable()) {
       context_.stats.not_sent.add();
       complete = fan_out.add_failure(
-          part, fmt::format("CLUSTERDOWN No connection ({})", pipe.trouble()),
-          net::to_string(pipe.node()));
+          part, fmt::format("CLUSTERDOWN No connection ({})", outlet.pipe()->trouble()),
+          net::to_string(outlet.pipe()->node()));
       continue;
     }
-    fan_out.write_request(part, request, pipe.reserve(size));
-    pipe.commit(token, size, times);
+    fan_out.write_request(part, request, outlet.reserve(size));
+    outlet.commit(token, size, times);
   }
   if (complete) fan_out.merge(session, sequence);
 }
 
 void Redirector::part_reply(Session& session, const ReplyToken& token, std::string_view piece,
-                            bool last, const Pipe& from) {
+                            bool last, const net::HostPort& node) {
   FanOut* fan_out = session.sequencer().at(token.sequence).fan_out;
   if (fan_out == nullptr) return;
   session.note_answered(token.sequence, fan_out->slot_of(token.part));
   session.note_part_bytes(piece.size());
-  if (fan_out->add_reply(token.part, piece, last, from)) {
+  if (fan_out->add_reply(token.part, piece, last, node)) {
     fan_out->merge(session, token.sequence);
   }
 }
@@ -192,18 +193,20 @@ bool Redirector::split_further(Session& session, const ReplyToken& token,
   return true;
 }
 
-Pipe* Redirector::any_master(resp::Protocol protocol) {
+std::optional<Outlet> Redirector::any_master(Session& session) {
   const auto masters = context_.router.masters();
-  Pipe* untried = nullptr;
-  Pipe* troubled = nullptr;
+  std::optional<Outlet> untried, troubled;
   for (std::size_t i = 0; i < masters.size(); ++i) {
     const cluster::NodeIndex node = masters[next_master_++ % masters.size()];
-    Pipe& pipe = context_.pipes.get(node, protocol, 0);
-    if (pipe.is_ready()) return &pipe;
-    if (pipe.trouble().empty()) untried = &pipe;
-    if (!pipe.is_unreachable()) troubled = &pipe;
+    const Outlet outlet = session.outlet(node, 0);
+    switch (outlet.standing()) {
+      case Outlet::Standing::ready: return outlet;
+      case Outlet::Standing::untried: untried = outlet; break;
+      case Outlet::Standing::troubled: troubled = outlet; break;
+      case Outlet::Standing::unreachable: break;
+    }
   }
-  return untried != nullptr ? untried : troubled;
+  return untried ? untried : troubled;
 }
 
 void Redirector::answer(const ReplyToken& token, std::string_view text) {
@@ -264,13 +267,13 @@ bool Redirector::send(Waiting& waiting) {
     return false;
   }
   if (waiting.slot == kNoSlot) {
-    Pipe* pipe = any_master(session->protocol());
-    if (pipe != nullptr) return send_to(*pipe, waiting);
+    const std::optional<Outlet> outlet = any_master(*session);
+    if (outlet) return send_to(*outlet, waiting);
   } else {
     const cluster::NodeIndex node =
         waiting.asked == kNoNode ? context_.router.node_of(waiting.slot) : waiting.asked;
     if (node != kNoNode && context_.router.is_known(node)) {
-      return send_to(context_.pipes.get(node, session->protocol(), waiting.slot), waiting);
+      return send_to(session->outlet(node, waiting.slot), waiting);
     }
   }
   waiting.asked = kNoNode;
@@ -283,15 +286,15 @@ bool Redirector::send(Waiting& waiting) {
   return false;
 }
 
-bool Redirector::send_to(Pipe& pipe, const Waiting& waiting) {
-  if (pipe.is_unreachable()) {
-    fail_unreachable(waiting.token, pipe);
+bool Redirector::send_to(Outlet outlet, const Waiting& waiting) {
+  if (outlet.is_unreachable()) {
+    fail_unreachable(waiting.token, *outlet.pipe());
     return true;
   }
   RequestTimes times = waiting.times;
   times.queued = context_.now();
-  if (waiting.asked != kNoNode) pipe.append(ReplyToken{}, kAsking, {times.begun, times.queued});
-  pipe.append(waiting.token, waiting.bytes, times);
+  if (waiting.asked != kNoNode) outlet.append(ReplyToken{}, kAsking, {times.begun, times.queued});
+  outlet.append(waiting.token, waiting.bytes, times);
   return true;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,9 +27,10 @@ class Redirector {
 
   // An error reply: true when it was a refusal that is dealt with here.
   bool absorb(Session& session, const backend::ReplyToken& token, std::string_view frame,
-              backend::Pipe& from, const backend::TakenRequest& request);
-  void on_lost(const backend::ReplyToken& token, backend::Lost why, backend::Pipe& from,
-               const backend::TakenRequest& request);
+              const net::HostPort& node, const backend::TakenRequest& request);
+  void on_lost(const backend::ReplyToken& token, backend::Lost why,
+               const backend::TakenRequest& request, const net::HostPort& node,
+               std::string_view trouble);
 
   // The slot of a new request has no owner: it waits for one, or fails at once when the slot has
   // been without one for longer than a request may wait.
@@ -42,10 +44,10 @@ class Redirector {
                   const backend::RequestTimes& times);
   // A part's reply, or a piece of it.
   void part_reply(Session& session, const backend::ReplyToken& token, std::string_view piece,
-                  bool last, const backend::Pipe& from);
+                  bool last, const net::HostPort& node);
 
-  // A pipe to some master that is up, or null.
-  backend::Pipe* any_master(resp::Protocol protocol);
+  // The way to some master that is up, if there is one.
+  std::optional<sharding::Outlet> any_master(Session& session);
 
   // Delivers a text to whoever the token belongs to, if he is still there.
   void answer(const backend::ReplyToken& token, std::string_view text);
@@ -72,14 +74,14 @@ class Redirector {
   };
 
   bool follow(Session& session, const backend::ReplyToken& token, std::string_view frame,
-              backend::Pipe& from, const backend::TakenRequest& request, Refusal refusal);
+              const net::HostPort& asked, const backend::TakenRequest& request, Refusal refusal);
   bool adopt_slot(Session& session, const backend::ReplyToken& token, cluster::Slot slot);
   void count(Refusal refusal);
   void try_again(const backend::ReplyToken& token, std::string_view bytes,
                  backend::RequestTimes times, cluster::Slot slot, cluster::NodeIndex asked,
                  net::Nanos delay);
   bool send(Waiting& waiting);
-  bool send_to(backend::Pipe& pipe, const Waiting& waiting);
+  bool send_to(sharding::Outlet outlet, const Waiting& waiting);
   bool split_further(Session& session, const backend::ReplyToken& token,
                      const backend::TakenRequest& request);
   void fail(const backend::ReplyToken& token, std::string_view error, const std::string& address);

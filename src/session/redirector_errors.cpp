@@ -29,13 +29,16 @@ std::string seconds(config::Duration duration) {
 
 }  // namespace
 
-void Redirector::on_lost(const ReplyToken& token, Lost why, Pipe& from,
-                         const TakenRequest& request) {
+void Redirector::on_lost(const ReplyToken& token, Lost why, const TakenRequest& request,
+                         const net::HostPort& node, std::string_view trouble) {
   Session* session = sessions_.find(token);
   if (session == nullptr) return;
-  const std::string address = net::to_string(from.node());
+  const std::string address = net::to_string(node);
   const bool may_have_run = why == Lost::outcome_unknown || why == Lost::timed_out;
-  if (may_have_run) session->note_answered(token.sequence, slot_of(*session, token));
+  if (may_have_run) {
+    session->note_answered(token.sequence, slot_of(*session, token));
+    session->keep_pipes();
+  }
   switch (why) {
     case Lost::returned:
       return try_again(token, request.bytes, request.times, slot_of(*session, token), kNoNode, 0);
@@ -56,7 +59,7 @@ void Redirector::on_lost(const ReplyToken& token, Lost why, Pipe& from,
       context_.stats.not_sent.add();
       // A read that was sent once, and lost its connection, may well have run.
       const bool surely = request.times.attempts == 0 || !request.times.repeatable;
-      return fail(token, fmt::format("CLUSTERDOWN No connection ({}){}", from.trouble(),
+      return fail(token, fmt::format("CLUSTERDOWN No connection ({}){}", trouble,
                                      surely ? ", the command did not run" : ""),
                   address);
     }

@@ -43,7 +43,7 @@ Session::Session(SessionContext& context, std::uint32_t index, std::uint32_t gen
 admin::ClientFacts Session::facts() {
   const std::size_t query = input_ == nullptr ? 0 : input_->size();
   const std::size_t output = unread_bytes();
-  return {state_, fd(), query, output, sequencer_.size(), sizeof(*this) + query + output};
+  return {state_, fd(), query, output, sequencer_.size(), sizeof(*this) + query + output, shares_};
 }
 
 void Session::on_data(std::string_view bytes) {
@@ -54,6 +54,7 @@ void Session::on_data(std::string_view bytes) {
     active_period_ = context_.period;
     ++context_.activity.active_clients;
   }
+  if (context_.mode != sharding::Mode::worker || shares_) [[unlikely]] choose_pipes();
   if (input_ == nullptr && wait_ == Wait::none) [[likely]] {
     context_.scanner.reset();
     bytes.remove_prefix(take_frames(context_.scanner, bytes));
@@ -192,6 +193,10 @@ void Session::resume() {
   queued_ready_ = false;
   if (closing_ || wait_ == Wait::none) return;
   wait_ = Wait::none;
+  if (wants_shared() != shares_ && !switch_pipes()) {
+    wait_ = Wait::replies;  // until all is answered
+    return;
+  }
   if (input_ != nullptr) take_backlog();
   const bool reads = wait_ == Wait::none && !draining_ && !state_.close_requested;
   if (reads) context_.reactor.start_receive(*this);

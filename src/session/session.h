@@ -45,6 +45,17 @@ class Session final : public net::Stream {
   // Whether a request is not answered, or its answer is of this turn.
   bool is_busy() const { return dirty_ || !sequencer_.empty(); }
 
+  // Whether its requests go through the shared pipes.
+  bool shares() const { return shares_; }
+  // Where a request for a node goes.
+  sharding::Outlet outlet(cluster::NodeIndex node, cluster::Slot slot) {
+    if (shares_) return context_.shared.outlet(node, protocol(), slot);
+    return sharding::Outlet(context_.pipes.get(node, protocol(), slot));
+  }
+  // A request whose outcome is unknown may still run; what follows it must not overtake it through
+  // other pipes.
+  void keep_pipes();
+
   // Makes a place in the order of replies for the request being dispatched; its sequence number.
   std::uint32_t open(const command::Command& command, cluster::Slot slot, bool several_keys);
   std::uint32_t open_unknown();
@@ -130,6 +141,14 @@ class Session final : public net::Stream {
     return reads && sequencer_.size() < window ? window - sequencer_.size() : 0;
   }
   void wait_to_take_more();
+  // Whether it is to use the shared pipes, as things stand.
+  bool wants_shared() const {
+    if (context_.mode == sharding::Mode::mixed) return depth_score_ < 0;
+    return context_.mode == sharding::Mode::shared;
+  }
+  void choose_pipes();
+  bool switch_pipes();
+  void note_depth();
   void wait(Wait wait);
   void go_on_if_waiting();
   void fail_protocol(const std::string& text);
@@ -172,6 +191,10 @@ class Session final : public net::Stream {
   bool careful_ = false;         // true while must_wait() has to look closer
   bool may_adopt_ = false;       // true while a torn frame, now whole, is dispatched
   bool doomed_ = false;          // closes at the end of the turn
+  bool shares_ = false;          // true while its requests go through the shared pipes
+  std::int8_t depth_score_ = 0;  // above 0: it pipelines, below: it does not
+  std::uint8_t switch_tries_ = 0;   // to change the pipes while something was in flight
+  std::uint32_t depth_mark_ = 0;    // the next request's number at the last receive
   std::uint32_t retrying_ = 0;      // places in flight that are being sent again
   std::uint32_t several_keys_ = 0;  // places in flight that may have to be
   std::uint32_t routes_version_ = 0;
@@ -183,6 +206,7 @@ class Session final : public net::Stream {
   std::size_t room_ = 0;            // for requests, while frames are taken
   net::Nanos lingering_since_ = 0;  // since when it is only waited for; 0: it is not
   net::Nanos held_since_ = 0;
+  net::Nanos keep_pipes_until_ = 0;
   admin::ClientState state_;
   ReplySequencer sequencer_;
   net::SendQueue output_;

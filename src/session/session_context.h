@@ -19,6 +19,7 @@
 #include "penstock/resp/request_scanner.h"
 #include "penstock/session/session_services.h"
 #include "penstock/session/session_table.h"
+#include "penstock/sharding/shared_pipes.h"
 #include "penstock/stats/worker_stats.h"
 #include "session/input.h"
 
@@ -43,6 +44,7 @@ struct SessionContext {
   const command::CommandTable& commands;
   cluster::Router& router;
   backend::PipePool& pipes;
+  sharding::SharedPipes& shared;
   stats::WorkerStats& stats;
 
   Dispatcher* dispatcher = nullptr;
@@ -59,6 +61,7 @@ struct SessionContext {
   std::vector<Holding> holding{};          // have replies that wait for more, oldest first
   net::Nanos hold_replies = 0;             // for so long at most
   std::vector<std::unique_ptr<Input>> spare_inputs{};
+  sharding::Mode mode = sharding::Mode::worker;  // which pipes sessions are to use
   Activity activity{};
   std::uint32_t period = 0;  // of the activity that is being counted
 

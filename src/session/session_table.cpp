@@ -21,6 +21,9 @@ namespace {
 
 constexpr net::Nanos kTick = 10'000'000;
 
+// Sessions that wait for room in a pipe look again after so long.
+constexpr net::Nanos kRoomPause = 1'000'000;
+
 // Every client is looked at once in this many ticks (one second) for idleness.
 constexpr std::size_t kSweepTicks = 100;
 
@@ -54,8 +57,11 @@ struct SessionTable::Parts {
   Parts(SessionServices given, backend::ReplySink& sink)
       : services(std::move(given)), pipe_context(session::pipe_context(services, sink)),
         pipes(pipe_context, services.config.backend.connections_per_node),
+        shared_context(session::pipe_context(services, shared)),
+        shared(services.exchange, services.worker, shared_context,
+               services.config.backend.connections_per_node, sink, services.stats),
         context{services, services.reactor, services.blocks, services.config, services.commands,
-                services.router, pipes, services.stats},
+                services.router, pipes, shared, services.stats},
         dispatcher(context), redirector(context, sessions), fan_outs(services.blocks) {
     context.dispatcher = &dispatcher;
     context.redirector = &redirector;
@@ -70,6 +76,8 @@ struct SessionTable::Parts {
   SessionServices services;
   backend::PipeContext pipe_context;
   backend::PipePool pipes;
+  backend::PipeContext shared_context;
+  sharding::SharedPipes shared;
   SessionContext context;
   SessionIndex sessions;
   Dispatcher dispatcher;
@@ -81,7 +89,6 @@ struct SessionTable::Parts {
   bool draining = false;
   bool closing = false;  // everything is being closed; a new map would revive the pipes
   std::size_t most_bytes = 0;  // of all blocks, since memory was last given back
-  std::vector<cluster::NodeIndex> leaving;  // nodes that left the map, with pipes still open
 };
 
 SessionTable::SessionTable(SessionServices services)
@@ -104,11 +111,11 @@ void SessionTable::add_client(int fd, std::uint64_t id) {
 
 std::size_t SessionTable::clients() const { return parts_->sessions.size(); }
 
-void SessionTable::on_topology(std::shared_ptr<const cluster::Topology> topology) {
+void SessionTable::on_topology(std::shared_ptr<const cluster::Topology> topology,
+                               std::shared_ptr<const sharding::OwnerPlan> plan) {
   if (parts_->closing) return;
   cluster::Router& router = parts_->services.router;
   router.apply(std::move(topology));
-  parts_->leaving.clear();
   for (std::size_t i = 0; i < router.nodes(); ++i) {
     const auto node = static_cast<cluster::NodeIndex>(i);
     const bool has = parts_->pipes.has_node(node);
@@ -116,16 +123,21 @@ void SessionTable::on_topology(std::shared_ptr<const cluster::Topology> topology
       const cluster::Endpoint& endpoint = router.endpoint(node);
       parts_->pipes.set_node(node, {endpoint.host, endpoint.port});
     } else if (!router.is_known(node) && has) {
-      parts_->leaving.push_back(node);
+      parts_->pipes.remove_node(node);
     }
   }
   // What waits for a connection that does not come may have a better place now.
-  parts_->pipes.for_each([&](backend::Pipe& pipe) {
-    const bool known = router.is_known(pipe.node_index());
-    if (known) pipe.keep();
-    if (!known || !pipe.trouble().empty()) pipe.return_unsent();
-  });
+  parts_->pipes.return_stuck();
+  parts_->shared.on_topology(std::move(plan), router);
   parts_->redirector.on_new_topology();
+}
+
+bool SessionTable::fall_asleep() { return parts_->shared.fall_asleep(); }
+void SessionTable::wake_up() { parts_->shared.wake_up(); }
+
+void SessionTable::take_mail() {
+  parts_->context.mode = parts_->services.exchange.mode();
+  parts_->shared.take_mail();
 }
 
 void SessionTable::end_turn() {
@@ -137,7 +149,9 @@ void SessionTable::end_turn() {
   resumed.insert(resumed.end(), context.ready.begin(), context.ready.end());
   context.ready.clear();
   for (Session* session : resumed) session->resume();
+  parts_->shared.publish();
   parts_->pipes.flush();
+  parts_->shared.flush();
   release_held_replies();
   // Flushing may close a session or make it dirty again; both are for the next turn.
   std::vector<Session*> dirty;
@@ -167,28 +181,34 @@ void SessionTable::tick() {
   if (now < parts_->next_tick) return;
   parts_->next_tick = now + kTick;
   parts_->pipes.tick();
+  parts_->shared.tick();
   sweep_clients();
   give_back_memory();
-  retire_nodes();
   enforce_memory_limit();
   const net::BlockPool& blocks = parts_->services.blocks;
-  parts_->services.stats.buffer_bytes.set(blocks.bytes_used());
+  parts_->services.stats.buffer_bytes.set(blocks.bytes_used() + parts_->shared.memory());
   parts_->services.stats.buffer_bytes_cached.set(blocks.bytes_cached());
   parts_->services.stats.in_flight.set(outstanding());
 }
 
 net::Nanos SessionTable::next_due() const {
   const SessionContext& context = parts_->context;
-  if (!context.dirty.empty() || !context.ready.empty() || !parts_->pipe_context.dirty.empty()) {
+  if (!context.dirty.empty() || !context.ready.empty() || !parts_->pipe_context.dirty.empty() ||
+      !parts_->shared_context.dirty.empty()) {
     return 0;
   }
   const net::Nanos held = context.holding.empty()
                               ? INT64_MAX
                               : context.holding.front().since + context.hold_replies;
-  return std::min(held, parts_->redirector.next_due());
+  // Room in another worker's pipe is no event here.
+  const net::Nanos room =
+      context.waiting.empty() ? INT64_MAX : parts_->services.reactor.now() + kRoomPause;
+  return std::min({held, room, parts_->shared.next_due(), parts_->redirector.next_due()});
 }
 
-std::size_t SessionTable::outstanding() const { return parts_->pipes.outstanding(); }
+std::size_t SessionTable::outstanding() const {
+  return parts_->pipes.outstanding() + parts_->shared.outstanding();
+}
 
 Activity SessionTable::take_activity() {
   ++parts_->context.period;
@@ -207,6 +227,10 @@ void SessionTable::sweep_clients() {
     if (session == nullptr || session->is_closing()) continue;
     session->sweep();
     if (session->is_closing()) continue;
+    if (const std::uint32_t in_flight = session->sequencer().size(); in_flight > 0) {
+      parts_->services.stats.looks_in_flight.add();
+      if (in_flight > 1) parts_->services.stats.looks_pipelining.add();
+    }
     const bool idle = !session->is_busy() && !session->is_draining() &&
                       now_ms - session->state().active_at_ms > limit_ms;
     if (limit_ms == 0 || !idle) continue;
@@ -227,17 +251,14 @@ void SessionTable::give_back_memory() {
   malloc_trim(0);
 }
 
-void SessionTable::retire_nodes() {
-  std::erase_if(parts_->leaving, [this](cluster::NodeIndex node) {
-    if (!parts_->pipes.retire_node(node)) return false;
-    parts_->services.router.release(node);
-    return true;
-  });
-}
-
-// Beyond the process's limit, each worker closes its client with the most unread replies.
+// Beyond the process's limit, each worker with its share of it closes its client with the most
+// unread replies.
 void SessionTable::enforce_memory_limit() {
-  if (parts_->services.memory_used() <= parts_->services.memory_limit) return;
+  const SessionServices& services = parts_->services;
+  if (services.memory_used() <= services.memory_limit) return;
+  if (services.stats.buffer_bytes.get() < services.memory_limit / services.exchange.workers()) {
+    return;  // others hold more than this worker
+  }
   Session* greediest = nullptr;
   std::size_t most = 0;
   for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
@@ -268,48 +289,61 @@ void SessionTable::close_all() {
     if (Session* session = parts_->sessions.at(i)) session->close();
   }
   parts_->pipes.close_all();
+  parts_->shared.close_all();
 }
 
-bool SessionTable::is_closed() { return clients() == 0 && parts_->pipes.is_closed(); }
+bool SessionTable::is_closed() {
+  return clients() == 0 && parts_->pipes.is_closed() && parts_->shared.is_closed();
+}
+
+inline void SessionTable::note_backend_time(Place& place, const backend::RequestTimes& times) {
+  place.backend_us = parts_->context.now() - times.queued;
+  parts_->services.stats.backend_latency.record(place.backend_us);
+}
 
 void SessionTable::on_reply(const backend::ReplyToken& token, std::string_view frame,
-                            const backend::RequestTimes& times, backend::Pipe& from) {
+                            const backend::RequestTimes& times, const net::HostPort& node) {
   Session* session = parts_->sessions.find(token);
   if (session == nullptr) return;
-  const backend::Micros took = parts_->context.now() - times.queued;
-  parts_->services.stats.backend_latency.record(took);
   Place& place = session->sequencer().at(token.sequence);
-  place.backend_us = took;
-  if (frame[0] != '-' && token.part == backend::ReplyToken::kWhole) [[likely]] {
+  note_backend_time(place, times);
+  if (token.part == backend::ReplyToken::kWhole) [[likely]] {
     return session->reply_usual(token.sequence, place, frame);
   }
-  if (frame[0] == '-' &&
-      parts_->redirector.absorb(*session, token, frame, from, {from.answered(), times})) {
-    return;
-  }
+  parts_->redirector.part_reply(*session, token, frame, true, node);
+}
+
+void SessionTable::on_error(const backend::ReplyToken& token, std::string_view frame,
+                            const backend::TakenRequest& request, const net::HostPort& node) {
+  Session* session = parts_->sessions.find(token);
+  if (session == nullptr) return;
+  Place& place = session->sequencer().at(token.sequence);
+  note_backend_time(place, request.times);
+  if (parts_->redirector.absorb(*session, token, frame, node, request)) return;
   if (token.part == backend::ReplyToken::kWhole) {
     session->note_answered(token.sequence, place.slot);
     session->reply(token.sequence, frame);
   } else {
-    parts_->redirector.part_reply(*session, token, frame, true, from);
+    parts_->redirector.part_reply(*session, token, frame, true, node);
   }
 }
 
 void SessionTable::on_reply_piece(const backend::ReplyToken& token, std::string_view piece,
-                                  bool last, backend::Pipe& from) {
+                                  bool last, const net::HostPort& node) {
   Session* session = parts_->sessions.find(token);
   if (session == nullptr) return;
   if (token.part == backend::ReplyToken::kWhole) {
     session->note_answered(token.sequence, session->sequencer().at(token.sequence).slot);
     session->reply_piece(token.sequence, piece, last);
   } else {
-    parts_->redirector.part_reply(*session, token, piece, last, from);
+    parts_->redirector.part_reply(*session, token, piece, last, node);
   }
 }
 
 void SessionTable::on_lost(const backend::ReplyToken& token, backend::Lost why,
-                           backend::Pipe& from, const backend::TakenRequest& request) {
-  parts_->redirector.on_lost(token, why, from, request);
+                           const backend::TakenRequest& request, const net::HostPort& node,
+                           std::string_view trouble) {
+  parts_->redirector.on_lost(token, why, request, node, trouble);
 }
 
 void SessionTable::for_each_client(const std::function<void(const admin::ClientFacts&)>& visit) {
@@ -331,7 +365,7 @@ bool SessionTable::kill_client(std::uint64_t id) {
 
 std::vector<admin::NodeReport> SessionTable::nodes() {
   std::map<std::string, admin::NodeReport> reports;
-  parts_->pipes.for_each([&](backend::Pipe& pipe) {
+  const auto add = [&](backend::Pipe& pipe) {
     const backend::PipeStats& stats = pipe.stats();
     reports[net::to_string(pipe.node())].add({.address = {},
                                               .pipes = 1,
@@ -345,7 +379,9 @@ std::vector<admin::NodeReport> SessionTable::nodes() {
                                               .connects = stats.connects,
                                               .failures = stats.failures,
                                               .trouble = pipe.trouble()});
-  });
+  };
+  parts_->pipes.for_each(add);
+  parts_->shared.for_each(add);
   std::vector<admin::NodeReport> out;
   for (auto& [address, report] : reports) {
     report.address = address;

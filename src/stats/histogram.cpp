@@ -18,6 +18,11 @@ void HistogramTotals::add(const Histogram& histogram) {
   }
 }
 
+void HistogramTotals::subtract(const HistogramTotals& earlier) {
+  for (std::size_t i = 0; i < kHistogramBuckets; ++i) counts_[i] -= earlier.counts_[i];
+  count_ -= earlier.count_;
+}
+
 std::uint64_t HistogramTotals::percentile(double fraction) const {
   const double wanted = fraction * static_cast<double>(count_);
   std::uint64_t seen = 0;

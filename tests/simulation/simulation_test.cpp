@@ -3,6 +3,7 @@
 // One seed is one history: PENSTOCK_SEED=n runs only that one, PENSTOCK_HISTORIES=n so many percent
 // of the usual number.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -18,16 +19,34 @@
 namespace penstock::simulation {
 namespace {
 
+constexpr std::size_t kWorkers = 2;
+
 // What may go wrong in a history.
 struct Trouble {
   bool migrations = false, failovers = false, kills = false, cuts = false, stalls = false,
        downs = false, vanishing = false;
 };
 
-// One proxy worker in a simulated world.
+// Which pipes the workers use: their own, the shared ones, by session, or one after the other.
+enum class Pipes : std::uint8_t { worker, shared, mixed, switching };
+
+// One worker of the proxy, without a thread: the simulation runs its turns.
+struct SimulatedWorker {
+  SimulatedWorker(World& world, SimulatedCluster& cluster)
+      : reactor(world, [&cluster](const net::Address& address) { return cluster.dial(address); }) {}
+
+  net::SimulatedReactor reactor;
+  net::BlockPool blocks;
+  net::Mailbox mailbox;
+  std::unique_ptr<cluster::Router> router = std::make_unique<cluster::Router>();
+  std::unique_ptr<stats::WorkerStats> stats = std::make_unique<stats::WorkerStats>();
+  std::unique_ptr<session::SessionTable> table;
+};
+
+// A proxy of a few workers in a simulated world.
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, int clients, Trouble trouble);
+  Simulation(std::uint64_t seed, int clients, Trouble trouble, Pipes pipes);
   ~Simulation();
 
   void run(Nanos duration);
@@ -36,15 +55,16 @@ class Simulation {
   // Closes everything and waits for it.
   void shut_down();
   std::string complaint() const;
+  std::uint64_t sum(stats::Counter stats::WorkerStats::* counter) const;
+  std::size_t bytes_used() const;
 
   std::vector<std::unique_ptr<SimulatedClient>> clients;
-  std::unique_ptr<session::SessionTable> table;
-  std::unique_ptr<stats::WorkerStats> stats = std::make_unique<stats::WorkerStats>();
-  net::BlockPool blocks;
 
  private:
-  session::SessionServices services(std::uint64_t seed);
+  session::SessionServices services(std::size_t index, std::uint64_t seed);
   void turn();
+  void turn(SimulatedWorker& worker, Nanos deadline);
+  void publish_topology();
   void connect(SimulatedClient& client);
   void refresh();
   void something_happens();
@@ -52,16 +72,17 @@ class Simulation {
 
   World world_;
   Trouble trouble_;
+  Pipes pipes_;
   config::Config config_;
   command::CommandTable commands_;
   admin::ServerView view_;
   SimulatedCluster cluster_;
-  net::SimulatedReactor reactor_;
   net::Resolver resolver_;
-  net::Mailbox mailbox_;
-  std::unique_ptr<cluster::Router> router_ = std::make_unique<cluster::Router>();
+  sharding::Exchange exchange_{kWorkers};
+  std::vector<std::unique_ptr<SimulatedWorker>> workers_;
   std::unique_ptr<admin::LocalCommands> local_;
   std::shared_ptr<const cluster::Topology> topology_ = std::make_shared<cluster::Topology>();
+  std::shared_ptr<const sharding::OwnerPlan> plan_ = std::make_shared<sharding::OwnerPlan>();
   std::uint64_t next_id_ = 1;
   bool refreshing_ = false;
   bool calm_ = false;
@@ -69,9 +90,8 @@ class Simulation {
 
 const std::vector<std::string> kTags{"a", "b", "c", "d", "e", "f"};
 
-Simulation::Simulation(std::uint64_t seed, int count, Trouble trouble)
-    : world_(seed), trouble_(trouble), cluster_(world_, 3),
-      reactor_(world_, [this](const net::Address& address) { return cluster_.dial(address); }) {
+Simulation::Simulation(std::uint64_t seed, int count, Trouble trouble, Pipes pipes)
+    : world_(seed), trouble_(trouble), pipes_(pipes), cluster_(world_, 3) {
   config_.backend.request_timeout = std::chrono::milliseconds(400);
   config_.backend.retry_deadline = std::chrono::seconds(4);
   config_.limits.inflight_per_client = static_cast<std::uint64_t>(world_.pick(2, 40));
@@ -79,10 +99,15 @@ Simulation::Simulation(std::uint64_t seed, int count, Trouble trouble)
   view_.config = &config_;
   view_.topology = [this] { return topology_; };
   local_ = std::make_unique<admin::LocalCommands>(view_, commands_);
-  table = std::make_unique<session::SessionTable>(services(seed));
-  if (world_.chance(50)) table->hold_replies(300 * kMicrosecond);
+  for (std::size_t i = 0; i < kWorkers; ++i) {
+    workers_.push_back(std::make_unique<SimulatedWorker>(world_, cluster_));
+    workers_[i]->table = std::make_unique<session::SessionTable>(services(i, seed + i));
+    if (world_.chance(50)) workers_[i]->table->hold_replies(300 * kMicrosecond);
+  }
+  if (pipes == Pipes::shared) exchange_.set_mode(sharding::Mode::shared);
+  if (pipes == Pipes::mixed) exchange_.set_mode(sharding::Mode::mixed);
   topology_ = cluster::Topology::merged(*topology_, cluster_.view());
-  table->on_topology(topology_);
+  publish_topology();
   for (int i = 0; i < count; ++i) {
     const std::vector<std::string> tags{kTags[static_cast<std::size_t>(i) % kTags.size()],
                                         kTags[static_cast<std::size_t>(i + 1) % kTags.size()],
@@ -94,27 +119,52 @@ Simulation::Simulation(std::uint64_t seed, int count, Trouble trouble)
   something_happens();
 }
 
-Simulation::~Simulation() {
-  if (table != nullptr) shut_down();
-}
+Simulation::~Simulation() { shut_down(); }
 
 void Simulation::shut_down() {
-  table->close_all();
-  for (int i = 0; i < 100'000 && !table->is_closed(); ++i) turn();
-  table.reset();
+  const auto is_closed = [this] {
+    return std::all_of(workers_.begin(), workers_.end(),
+                       [](const auto& worker) { return worker->table->is_closed(); });
+  };
+  for (const auto& worker : workers_) worker->table->close_all();
+  for (int i = 0; i < 100'000 && !is_closed(); ++i) turn();
 }
 
-session::SessionServices Simulation::services(std::uint64_t seed) {
-  return {.worker = 0,
+std::uint64_t Simulation::sum(stats::Counter stats::WorkerStats::* counter) const {
+  std::uint64_t total = 0;
+  for (const auto& worker : workers_) total += (worker->stats.get()->*counter).get();
+  return total;
+}
+
+std::size_t Simulation::bytes_used() const {
+  std::size_t total = 0;
+  for (const auto& worker : workers_) total += worker->blocks.bytes_used();
+  return total;
+}
+
+// Workers take it over one after the other, as their mailboxes let them.
+void Simulation::publish_topology() {
+  plan_ = sharding::OwnerPlan::next(*plan_, *topology_, kWorkers);
+  for (const auto& worker : workers_) {
+    worker->mailbox.post([&table = *worker->table, topology = topology_, plan = plan_] {
+      table.on_topology(topology, plan);
+    });
+  }
+}
+
+session::SessionServices Simulation::services(std::size_t index, std::uint64_t seed) {
+  SimulatedWorker& worker = *workers_[index];
+  return {.worker = static_cast<std::uint16_t>(index),
           .random_seed = static_cast<std::uint32_t>(seed),
-          .reactor = reactor_,
-          .blocks = blocks,
+          .reactor = worker.reactor,
+          .blocks = worker.blocks,
           .resolver = resolver_,
-          .mailbox = mailbox_,
+          .mailbox = worker.mailbox,
           .config = config_,
           .commands = commands_,
-          .router = *router_,
-          .stats = *stats,
+          .router = *worker.router,
+          .exchange = exchange_,
+          .stats = *worker.stats,
           .memory_used = [] { return std::size_t{0}; },
           .memory_limit = SIZE_MAX,
           .local = *local_,
@@ -123,18 +173,35 @@ session::SessionServices Simulation::services(std::uint64_t seed) {
           .gather = [](admin::GatherJob, const std::function<void(std::string)>&) {}};
 }
 
+// One event, or more, and then every worker: some of them with nothing to do, or with mail from
+// others that has waited for some turns.
 void Simulation::turn() {
-  const Nanos tick = world_.now() + 10 * kMillisecond;
-  reactor_.turn({.deadline = std::min(table->next_due(), tick)});
-  mailbox_.drain();
-  table->tick();
-  table->end_turn();
+  Nanos due = world_.now() + 10 * kMillisecond;
+  for (const auto& worker : workers_) due = std::min(due, worker->table->next_due());
+  const auto first = static_cast<std::size_t>(world_.pick(0, kWorkers - 1));
+  for (std::size_t i = 0; i < kWorkers; ++i) {
+    const bool late = i > 0 && !calm_ && world_.chance(30);
+    if (!late) turn(*workers_[(first + i) % kWorkers], i == 0 ? due : world_.now());
+  }
+  if (pipes_ == Pipes::switching && world_.chance(1)) {
+    exchange_.set_mode(static_cast<sharding::Mode>(world_.pick(0, 2)));
+  }
+}
+
+void Simulation::turn(SimulatedWorker& worker, Nanos deadline) {
+  worker.reactor.turn({.deadline = worker.table->fall_asleep() ? deadline : world_.now()});
+  worker.table->wake_up();
+  worker.mailbox.drain();
+  worker.table->take_mail();
+  worker.table->tick();
+  worker.table->end_turn();
 }
 
 void Simulation::connect(SimulatedClient& client) {
   auto wire = std::make_shared<Wire>(world_, client);
   client.connect(wire);
-  table->add_client(reactor_.make_descriptor(wire), next_id_++);
+  SimulatedWorker& worker = *workers_[next_id_ % kWorkers];
+  worker.table->add_client(worker.reactor.make_descriptor(wire), next_id_++);
 }
 
 // One refresh at a time; its answer is as old as the network makes it.
@@ -147,7 +214,7 @@ void Simulation::refresh() {
       const auto after = cluster::Topology::merged(*topology_, view);
       if (after->same_as(*topology_)) return;
       topology_ = after;
-      table->on_topology(topology_);
+      publish_topology();
     });
   });
 }
@@ -221,16 +288,17 @@ std::vector<std::uint64_t> seeds(std::uint64_t count) {
 }
 
 struct Totals {
-  std::uint64_t replies = 0, errors = 0, unknown = 0, redirects = 0;
+  std::uint64_t replies = 0, errors = 0, unknown = 0, redirects = 0, handed_over = 0, switches = 0;
   std::string last_error;
 };
 
 // Runs histories with this trouble; every one must end with every request answered rightly.
-Totals simulate(Trouble trouble, std::uint64_t histories, Nanos duration = kSecond) {
+Totals simulate(Trouble trouble, std::uint64_t histories, Nanos duration = kSecond,
+                Pipes pipes = Pipes::worker) {
   Totals totals;
   for (const std::uint64_t seed : seeds(histories)) {
     INFO("seed " << seed);
-    Simulation simulation(seed, 8, trouble);
+    Simulation simulation(seed, 8, trouble, pipes);
     simulation.run(duration);
     simulation.settle();
     REQUIRE(simulation.complaint() == "");
@@ -241,13 +309,25 @@ Totals simulate(Trouble trouble, std::uint64_t histories, Nanos duration = kSeco
       totals.unknown += client->unknown_outcomes;
       if (!client->last_error.empty()) totals.last_error = client->last_error;
     }
-    totals.redirects += simulation.stats->moved.get() + simulation.stats->ask.get() +
-                        simulation.stats->tryagain.get();
+    using Stats = stats::WorkerStats;
+    for (const auto counter : {&Stats::moved, &Stats::ask, &Stats::tryagain}) {
+      totals.redirects += simulation.sum(counter);
+    }
+    totals.handed_over += simulation.sum(&Stats::handed_over);
+    totals.switches += simulation.sum(&Stats::pipe_switches);
   }
   CHECK(totals.replies > histories);
   return totals;
 }
 
+
+constexpr Trouble kEverything{.migrations = true,
+                              .failovers = true,
+                              .kills = true,
+                              .cuts = true,
+                              .stalls = true,
+                              .downs = true,
+                              .vanishing = true};
 
 // The proxy's own log of a history is of no interest here.
 const bool kQuiet = (spdlog::set_level(spdlog::level::off), true);
@@ -294,23 +374,45 @@ TEST_CASE("clients that vanish disturb nobody") {
 }
 
 TEST_CASE("everything at once") {
-  simulate({.migrations = true,
-            .failovers = true,
-            .kills = true,
-            .cuts = true,
-            .stalls = true,
-            .downs = true,
-            .vanishing = true},
-           60, 4 * kSecond);
+  simulate(kEverything, 40, 4 * kSecond);
+}
+
+TEST_CASE("shared pipes: in a quiet cluster every reply is right and none is an error") {
+  const Totals totals = simulate({}, 20, kSecond, Pipes::shared);
+  CHECK(totals.last_error == "");
+  CHECK(totals.handed_over > totals.replies / 4);
+}
+
+TEST_CASE("shared pipes: migrations and planned failovers reach no client") {
+  const Totals totals = simulate({.migrations = true, .failovers = true}, 40, kSecond,
+                                 Pipes::shared);
+  CHECK(totals.last_error == "");
+  CHECK(totals.redirects > 100);
+}
+
+TEST_CASE("shared pipes: everything at once") {
+  simulate(kEverything, 40, 4 * kSecond, Pipes::shared);
+}
+
+TEST_CASE("changing between own and shared pipes keeps every session's order") {
+  const Totals totals = simulate({.migrations = true}, 60, 2 * kSecond, Pipes::switching);
+  CHECK(totals.last_error == "");
+  CHECK(totals.switches > 1000);
+}
+
+TEST_CASE("changing between own and shared pipes while everything goes wrong") {
+  CHECK(simulate(kEverything, 40, 4 * kSecond, Pipes::switching).switches > 1000);
+  CHECK(simulate(kEverything, 10, 4 * kSecond, Pipes::mixed).handed_over > 500);
 }
 
 TEST_CASE("nothing is left behind when clients and nodes are gone") {
   for (const std::uint64_t seed : seeds(10)) {
-    Simulation simulation(seed, 8, {.migrations = true, .cuts = true, .vanishing = true});
+    Simulation simulation(seed, 8, {.migrations = true, .cuts = true, .vanishing = true},
+                          Pipes::switching);
     simulation.run(kSecond);
     simulation.settle();
     simulation.shut_down();
-    CHECK(simulation.blocks.bytes_used() == 0);
+    CHECK(simulation.bytes_used() == 0);
   }
 }
 

@@ -32,6 +32,7 @@ struct ClientFacts {
   int fd;
   std::size_t query_bytes, output_bytes, requests_in_flight;
   std::size_t memory_bytes;
+  bool shares_pipes;  // its requests go through the shared pipes
 };
 
 }  // namespace penstock::admin

@@ -31,6 +31,7 @@ struct LocalCall {
   const resp::Request& request;
   ClientState& client;
   int fd;                                // of the client, for its addresses
+  bool shares_pipes;                     // as in ClientFacts
   resp::ReplyWriter reply;
   std::optional<GatherJob> gather = {};  // set instead of writing a reply
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,16 @@ class WorkerView {
   virtual std::vector<NodeReport> nodes() = 0;
 };
 
+// Which pipes are used, and why.
+struct ShardingReport {
+  config::Sharding wanted = config::Sharding::automatic;
+  std::string state;            // "worker", "mixed" or "shared"
+  bool trying = false;          // true while the state is being tried, or compared with
+  std::uint64_t probes = 0, keeps = 0, reverts = 0;
+  std::optional<double> next_probe_seconds;  // of busy time; none: there will be none
+  std::string last_verdict;     // fields as "name=value", empty: none yet
+};
+
 // What the whole process can tell on any thread.
 struct ServerView {
   const config::Config* config = nullptr;
@@ -47,6 +58,9 @@ struct ServerView {
   const cluster::TopologyRefresher::Stats* refresher = nullptr;
   std::function<std::shared_ptr<const cluster::Topology>()> topology;
   std::function<std::uint64_t()> ops_per_second;
+  std::function<ShardingReport()> sharding;
+  // CONFIG SET backend.sharding.
+  std::function<void(config::Sharding)> set_sharding;
   std::string engine;           // "io_uring" or "epoll"
   std::string engine_fallback;  // why it is not io_uring, when that was wanted
   std::string run_id;           // 40 hex digits, new at every start

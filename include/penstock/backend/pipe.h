@@ -30,6 +30,8 @@
 
 namespace penstock::backend {
 
+class Pipe;
+
 // Times are microseconds.
 struct PipeLimits {
   Micros connect_timeout = 1'000'000;
@@ -61,10 +63,9 @@ struct PipeContext {
 
 class Pipe final : public net::Stream {
  public:
-  Pipe(PipeContext& context, net::HostPort node, resp::Protocol protocol, std::uint16_t node_index);
+  Pipe(PipeContext& context, net::HostPort node, resp::Protocol protocol);
 
   const net::HostPort& node() const { return node_; }
-  std::uint16_t node_index() const { return node_index_; }
   resp::Protocol protocol() const { return protocol_; }
 
   // Takes a request; its bytes are copied. Connects when there is no connection.
@@ -89,9 +90,6 @@ class Pipe final : public net::Stream {
   // Why there is no connection, in a few words.
   const std::string& trouble() const { return trouble_; }
 
-  // While the sink is told of a reply: the bytes of the request that it answers.
-  std::string_view answered() const { return queue_.front(requests_.front().bytes); }
-
   void flush();
   // Looks after time-outs and reconnects; about every ten milliseconds.
   void tick();
@@ -101,8 +99,9 @@ class Pipe final : public net::Stream {
   void return_unsent();
   // The node has left the map: closes as soon as nothing is in flight. True when it is closed.
   bool retire();
-  // The node is in the map (again).
-  void keep() { retiring_ = false; }
+  // Reads no more replies, or does so again.
+  void stop_reading();
+  void go_on_reading();
   // Closes now and stays closed.
   void shut_down();
   bool is_shut_down() const { return retiring_ && !is_open(); }
@@ -148,6 +147,7 @@ class Pipe final : public net::Stream {
   bool pass_on_settled(std::string_view bytes);
   void hold_back(std::string_view bytes);
   bool deliver(std::string_view frame);
+  void pass_on(const Entry& entry, std::string_view frame);
   bool deliver_piece(std::string_view piece, bool last);
   bool answer_handshake(std::string_view frame);
   bool refuse_reply_to_nothing();
@@ -190,10 +190,10 @@ class Pipe final : public net::Stream {
   PipeContext& context_;
   const net::HostPort node_;
   const resp::Protocol protocol_;
-  const std::uint16_t node_index_;
   State state_ = State::idle;
   bool dirty_ = false;
   bool streaming_ = false;       // true while a large reply passes through in pieces
+  bool reads_ = true;            // false while nobody can take its replies
   bool retiring_ = false;        // true once the node has left the map
   bool given_up_ = false;        // true once it was found unreachable, until it is connected
   std::uint8_t failures_ = 0;    // connections that failed, one after the other

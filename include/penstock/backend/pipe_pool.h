@@ -1,4 +1,4 @@
-// A worker's pipes: for each node, protocol and lane one, made when it is first needed.
+// Pipes of one worker: for each node, protocol and lane one, made when it is first needed.
 // Belongs to one worker.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,8 +17,12 @@ class PipePool {
   // `lanes`: connections per node and protocol.
   PipePool(PipeContext& context, std::size_t lanes) : context_(context), lanes_(lanes) {}
 
-  // The node's address is set once per index, before the first get().
+  // A node, under an index of the caller's choice that no other node has now; before its first
+  // get().
   void set_node(std::uint16_t index, const net::HostPort& address);
+  // It is gone: requests that were not sent come back, and its pipes close as soon as they are
+  // idle. The index is free at once.
+  void remove_node(std::uint16_t index);
   bool has_node(std::uint16_t index) const {
     return index < addresses_.size() && addresses_[index] != nullptr;
   }
@@ -38,12 +42,12 @@ class PipePool {
     return place < pipes_.size() ? pipes_[place].get() : nullptr;
   }
 
-  // True when every pipe of the node is closed; they are closed as soon as they are idle.
-  bool retire_node(std::uint16_t index);
-
+  // Requests that wait for a connection that does not come are given back: there is a new map.
+  void return_stuck();
   // Sends what was appended in this turn.
   void flush();
   void tick();
+  void for_each_of(std::uint16_t index, const std::function<void(Pipe&)>& visit);
   void for_each(const std::function<void(Pipe&)>& visit);
 
   // Closes every connection now; is_closed() tells when the kernel is done with them.
@@ -56,6 +60,7 @@ class PipePool {
   std::size_t place_of(std::uint16_t index, resp::Protocol protocol, std::size_t lane) const {
     return (std::size_t{index} * 2 + (protocol == resp::Protocol::resp3 ? 1 : 0)) * lanes_ + lane;
   }
+  void retire_leaving();
   void make_pipe(std::uint16_t index, resp::Protocol protocol, std::size_t place);
 
   PipeContext& context_;
@@ -64,6 +69,7 @@ class PipePool {
   bool ticked_ = false;  // true once last_tick_ means something
   std::vector<std::unique_ptr<net::HostPort>> addresses_;  // by node index; null: no such node
   std::vector<std::unique_ptr<Pipe>> pipes_;               // by node index, protocol and lane
+  std::vector<std::unique_ptr<Pipe>> leaving_;             // of nodes that are gone
 };
 
 }  // namespace penstock::backend

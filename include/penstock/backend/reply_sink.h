@@ -1,4 +1,4 @@
-// Where a pipe's replies go. Implemented by the session layer; the pipe knows no more of it.
+// Where a pipe's replies go: to the session layer, or to another worker's. The pipe knows no more.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,10 +6,9 @@
 #include <string_view>
 
 #include "penstock/backend/reply_token.h"
+#include "penstock/net/address.h"
 
 namespace penstock::backend {
-
-class Pipe;
 
 // Times of requests: microseconds of the worker's clock, modulo 2^32; compare differences only.
 using Micros = std::uint32_t;
@@ -37,18 +36,23 @@ enum class Lost : std::uint8_t {
   returned,         // the pipe gives it up unsent, to be routed anew
 };
 
+// `node`: where the pipe leads to. Nothing may be appended to the pipe that calls.
 class ReplySink {
  public:
   virtual ~ReplySink() = default;
 
-  // One whole reply. What it answers: from.answered(). Must not append to the pipe it came from.
+  // One whole reply that is no error.
   virtual void on_reply(const ReplyToken& token, std::string_view frame,
-                        const RequestTimes& times, Pipe& from) = 0;
+                        const RequestTimes& times, const net::HostPort& node) = 0;
+  // One whole error reply ("-..."), and the request that it answers.
+  virtual void on_error(const ReplyToken& token, std::string_view frame,
+                        const TakenRequest& request, const net::HostPort& node) = 0;
   // A piece of a large reply, in order; after the last piece the request is answered.
   virtual void on_reply_piece(const ReplyToken& token, std::string_view piece, bool last,
-                              Pipe& from) = 0;
-  virtual void on_lost(const ReplyToken& token, Lost why, Pipe& from,
-                       const TakenRequest& request) = 0;
+                              const net::HostPort& node) = 0;
+  // `trouble`: why there is no connection, if that is why.
+  virtual void on_lost(const ReplyToken& token, Lost why, const TakenRequest& request,
+                       const net::HostPort& node, std::string_view trouble) = 0;
 };
 
 }  // namespace penstock::backend

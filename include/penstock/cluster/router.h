@@ -25,9 +25,9 @@ class Router {
 
   NodeIndex node_of(Slot slot) const { return node_of_slot_[slot]; }
 
-  // A redirect said that `slot` is at `target`; an empty host means "the host of `from`". The
-  // node, or kNoNode when the map does not know it: only the map may name addresses to dial.
-  NodeIndex find(const Endpoint& target, NodeIndex from) const;
+  // A redirect named `target`; an empty host means `asked_host`, the host that said so. The node,
+  // or kNoNode when the map does not know it: only the map may name addresses to dial.
+  NodeIndex find(const Endpoint& target, const std::string& asked_host) const;
   void teach(Slot slot, NodeIndex node);
 
   // Changes with every change of node_of(), so that a session can tell that routes changed.
@@ -36,9 +36,8 @@ class Router {
   const Endpoint& endpoint(NodeIndex node) const { return nodes_[node].endpoint; }
   std::span<const NodeIndex> masters() const { return masters_; }
   std::size_t nodes() const { return nodes_.size(); }
-  // Whether the map still names the node; one that left is forgotten once release() is called.
+  // Whether the map still names the node. The index of one that left is free from the next map on.
   bool is_known(NodeIndex node) const { return nodes_[node].known; }
-  void release(NodeIndex node) { nodes_[node].used = false; }
 
   const Topology& topology() const { return *topology_; }
 
@@ -47,7 +46,7 @@ class Router {
     Endpoint endpoint;
     std::string ip;
     bool known = false;  // true exactly when the snapshot names it
-    bool used = false;   // true from when it is first known until release()
+    bool taken = false;  // true while the index may not be given to another node
   };
 
   NodeIndex index_of(const NodeInfo& info);

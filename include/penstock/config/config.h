@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace penstock::config {
@@ -14,7 +16,10 @@ namespace penstock::config {
 using Duration = std::chrono::microseconds;
 
 enum class Engine : std::uint8_t { automatic, io_uring, epoll };
-enum class Sharding : std::uint8_t { automatic, worker };
+enum class Sharding : std::uint8_t { automatic, worker, shared };
+
+std::string_view name_of(Sharding sharding);
+std::optional<Sharding> sharding_named(std::string_view name);
 
 struct Config {
   struct {

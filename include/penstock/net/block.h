@@ -1,5 +1,6 @@
 // Byte blocks in size classes, recycled per worker: the memory behind every queue of bytes.
-// A pool belongs to one worker; its blocks may not cross threads. Other threads read bytes_used().
+// A pool belongs to one worker, and its blocks with it, but those that give_away() hands on. Other
+// threads read bytes_used().
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -65,6 +66,11 @@ class BlockPool {
 
   // The same data in a block of at least `capacity` bytes; `block` is given back.
   Block* grow(Block* block, std::size_t capacity);
+
+  // A block that is too large to be recycled may leave this pool for another worker's.
+  static bool can_move(const Block* block) { return block->size_class == kUnpooled; }
+  void give_away(Block* block) { used_.subtract(total_of(block)); }
+  void take_over(Block* block) { used_.add(total_of(block)); }
 
   // Gives free blocks back to the system until no more than `bytes` are cached.
   void trim(std::size_t bytes);

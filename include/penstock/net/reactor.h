@@ -143,6 +143,10 @@ class Reactor {
   // Makes a turn() that waits, or the next one, return soon; from any thread.
   virtual void wake() = 0;
 
+  // The same for another worker's reactor of this kind, called on this one's thread; may take
+  // effect with the next turn() only.
+  virtual void wake_other(Reactor& other) { other.wake(); }
+
   // One turn: waits until there is an event, the deadline or a wake(), then calls the handlers.
   virtual void turn(const Wait& wait) = 0;
 

@@ -14,6 +14,7 @@
 #include "penstock/net/mailbox.h"
 #include "penstock/net/reactor.h"
 #include "penstock/net/resolver.h"
+#include "penstock/sharding/exchange.h"
 #include "penstock/stats/worker_stats.h"
 
 namespace penstock::session {
@@ -28,6 +29,7 @@ struct SessionServices {
   const config::Config& config;
   const command::CommandTable& commands;
   cluster::Router& router;
+  sharding::Exchange& exchange;
   stats::WorkerStats& stats;
   // Buffers of the whole process, and how many bytes they may have.
   std::function<std::size_t()> memory_used;

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "penstock/admin/server_view.h"
-#include "penstock/backend/pipe_pool.h"
 #include "penstock/backend/reply_sink.h"
 #include "penstock/cluster/topology.h"
 #include "penstock/session/session_services.h"
+#include "penstock/sharding/owner_plan.h"
 
 namespace penstock::session {
+
+struct Place;
 
 // What clients did since the last time somebody asked.
 struct Activity {
@@ -33,7 +35,16 @@ class SessionTable final : public backend::ReplySink, public admin::WorkerView {
   void add_client(int fd, std::uint64_t id);
   std::size_t clients() const;
 
-  void on_topology(std::shared_ptr<const cluster::Topology> topology);
+  // A new map, and which worker owns which of its nodes' shared pipes.
+  void on_topology(std::shared_ptr<const cluster::Topology> topology,
+                   std::shared_ptr<const sharding::OwnerPlan> plan);
+
+  // Before a wait; false when it may not be long, because other workers have handed something over.
+  bool fall_asleep();
+  // After it.
+  void wake_up();
+  // What other workers have handed over.
+  void take_mail();
 
   // Between two waits: requests that may go on, then one send for each pipe and client with output.
   void end_turn();
@@ -55,11 +66,14 @@ class SessionTable final : public backend::ReplySink, public admin::WorkerView {
   bool is_closed();
 
   void on_reply(const backend::ReplyToken& token, std::string_view frame,
-                const backend::RequestTimes& times, backend::Pipe& from) override;
+                const backend::RequestTimes& times, const net::HostPort& node) override;
+  void on_error(const backend::ReplyToken& token, std::string_view frame,
+                const backend::TakenRequest& request, const net::HostPort& node) override;
   void on_reply_piece(const backend::ReplyToken& token, std::string_view piece, bool last,
-                      backend::Pipe& from) override;
-  void on_lost(const backend::ReplyToken& token, backend::Lost why, backend::Pipe& from,
-               const backend::TakenRequest& request) override;
+                      const net::HostPort& node) override;
+  void on_lost(const backend::ReplyToken& token, backend::Lost why,
+               const backend::TakenRequest& request, const net::HostPort& node,
+               std::string_view trouble) override;
 
   void for_each_client(const std::function<void(const admin::ClientFacts&)>& visit) override;
   bool kill_client(std::uint64_t id) override;
@@ -68,10 +82,10 @@ class SessionTable final : public backend::ReplySink, public admin::WorkerView {
  private:
   struct Parts;
 
+  void note_backend_time(Place& place, const backend::RequestTimes& times);
   void release_held_replies();
   void sweep_clients();
   void give_back_memory();
-  void retire_nodes();
   void enforce_memory_limit();
 
   std::unique_ptr<Parts> parts_;

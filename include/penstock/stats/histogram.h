@@ -48,6 +48,8 @@ class Histogram {
 class HistogramTotals {
  public:
   void add(const Histogram& histogram);
+  // Takes away what was in it at an earlier time.
+  void subtract(const HistogramTotals& earlier);
   std::uint64_t count() const { return count_; }
   // The value that `fraction` (0..1) of the recorded ones do not exceed, in microseconds.
   std::uint64_t percentile(double fraction) const;

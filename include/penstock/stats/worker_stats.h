@@ -39,6 +39,13 @@ struct WorkerStats {
   Counter moved, ask, tryagain, clusterdown, loading, readonly, masterdown;
   Counter retries, outcome_unknown, timed_out, not_sent;
   Counter stalled_order, stalled_pipe, stalled_in_flight, stalled_output;
+  // Shared pipes: requests and replies handed to other workers, in how many batches, and how often
+  // the other one had to be woken; sessions that changed their pipes.
+  Counter handed_over, handed_back, batches_handed_over, wakes, pipe_switches;
+  // For the sharding experiment: receives from clients and the CPU that the worker's thread has
+  // used, brought up to date every 50 ms; how often a look at some session found requests in
+  // flight, and more than one of them.
+  Counter client_receives, cpu_us, looks_in_flight, looks_pipelining;
   // Microseconds: from reading a request to handing over its reply; the node's part of it (from
   // queueing it to reading the reply); what it waited in the proxy besides.
   Histogram latency, backend_latency, proxy_latency;

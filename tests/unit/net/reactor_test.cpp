@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <thread>
@@ -308,6 +309,32 @@ TEST_CASE("a wake-up from another thread ends a wait") {
     reactor.turn({.deadline = began + 20'000 * kMillisecond});
     waker.join();
     CHECK(monotonic_now() - began < 15'000 * kMillisecond);
+  });
+}
+
+TEST_CASE("a worker's reactor ends the wait of another one") {
+  on_each_engine([](Reactor& reactor) {
+    const Engine engine = reactor.name() == "epoll" ? Engine::epoll : Engine::io_uring;
+    std::atomic<Reactor*> sleeper{nullptr};
+    std::atomic<Nanos> slept{0};
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+      const auto own = make_reactor(engine, {});
+      sleeper = own.get();
+      const Nanos began = monotonic_now();
+      own->turn({.deadline = began + 20'000 * kMillisecond});
+      slept = monotonic_now() - began;
+      while (!over) std::this_thread::yield();  // it may be woken for as long as it lives
+    });
+    run_until(reactor, [&] { return sleeper != nullptr; });
+    reactor.wake_other(*sleeper);
+    const Nanos give_up = monotonic_now() + 30'000 * kMillisecond;
+    while (slept == 0 && monotonic_now() < give_up) {
+      reactor.turn({.deadline = monotonic_now() + kMillisecond});
+    }
+    over = true;
+    other.join();
+    CHECK(slept < 15'000 * kMillisecond);
   });
 }
 

@@ -1,0 +1,111 @@
+// Batches of bytes from one thread to one other: the writer fills a batch in place and publishes it
+// once per turn; the reader works through published batches and hands each back empty.
+//
+//      writer:  reserve(), commit()... publish()  ->  [ batch | batch | batch ]  ->  front(), pop()
+//
+// Bounded: when all batches are under way, the one being filled stays with the writer and grows;
+// has_room() tells it to stop. One atomic store per batch, nothing per item. Memory is recycled.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <string_view>
+
+#include "penstock/stats/counter.h"
+
+namespace penstock::sharding {
+
+class BatchRing {
+ public:
+  // A batch of this size takes no more requests; one request alone may be larger.
+  static constexpr std::size_t kBatchBytes = 256 * 1024;
+  static constexpr std::uint32_t kBatches = 4;
+
+  BatchRing() = default;
+  BatchRing(const BatchRing&) = delete;
+  BatchRing& operator=(const BatchRing&) = delete;
+  ~BatchRing() {
+    for (Batch& batch : batches_) std::free(batch.data);
+  }
+
+  // For the writer.
+  bool has_room() const { return filling().size < kBatchBytes; }
+  std::size_t unpublished() const { return filling().size; }
+  // Room for `bytes` more in one piece; commit() makes them part of the batch.
+  char* reserve(std::size_t bytes) {
+    Batch& batch = filling();
+    if (batch.capacity - batch.size < bytes) [[unlikely]] grow(batch, bytes);
+    return batch.data + batch.size;
+  }
+  void commit(std::size_t bytes) { filling().size += bytes; }
+  // Makes what was committed visible to the reader; false when there is nothing, or no free batch
+  // to go on with. Sequentially consistent, for the sake of the reader's "asleep" flag.
+  bool publish() {
+    if (filling().size == 0) return false;
+    if (written_ + 1 - popped_.load(std::memory_order_acquire) >= kBatches) return false;
+    published_.store(++written_, std::memory_order_seq_cst);
+    filling().size = 0;
+    return true;
+  }
+  // Bytes of memory that the batches hold.
+  std::size_t memory() const { return allocated_.get() - freed_.get(); }
+
+  // For the reader.
+  bool empty() const { return published_.load(std::memory_order_seq_cst) == read_; }
+  // The oldest batch; good until pop(). Only when not empty.
+  std::string_view front() const {
+    const Batch& batch = batches_[read_ % kBatches];
+    return {batch.data, batch.size};
+  }
+  // Gives it back to the writer; what a burst made large goes back to the system.
+  void pop() {
+    Batch& batch = batches_[read_ % kBatches];
+    if (batch.capacity > kKeptBytes) [[unlikely]] {
+      std::free(batch.data);
+      freed_.add(batch.capacity);
+      batch.data = nullptr;
+      batch.capacity = 0;
+    }
+    popped_.store(++read_, std::memory_order_release);
+  }
+
+ private:
+  static constexpr std::size_t kFirstBytes = 4096;
+  static constexpr std::size_t kKeptBytes = 64 * 1024;
+
+  struct alignas(64) Batch {
+    char* data = nullptr;
+    std::size_t size = 0;
+    std::size_t capacity = 0;
+  };
+
+  Batch& filling() { return batches_[written_ % kBatches]; }
+  const Batch& filling() const { return batches_[written_ % kBatches]; }
+
+  void grow(Batch& batch, std::size_t bytes) {
+    std::size_t capacity = batch.capacity == 0 ? kFirstBytes : 2 * batch.capacity;
+    while (capacity - batch.size < bytes) capacity *= 2;
+    void* const larger = std::realloc(batch.data, capacity);
+    if (larger == nullptr) throw std::bad_alloc();
+    allocated_.add(capacity - batch.capacity);
+    batch.data = static_cast<char*>(larger);
+    batch.capacity = capacity;
+  }
+
+  std::array<Batch, kBatches> batches_{};
+  // The writer's.
+  alignas(64) std::atomic<std::uint32_t> published_{0};
+  std::uint32_t written_ = 0;
+  stats::Counter allocated_;
+  // The reader's.
+  alignas(64) std::atomic<std::uint32_t> popped_{0};
+  std::uint32_t read_ = 0;
+  stats::Counter freed_;
+};
+
+}  // namespace penstock::sharding
