@@ -148,9 +148,11 @@ class Proxy:
         if not self.arm.is_penstock:
             return {}
         with Connection(self.port, timeout=10) as connection:
-            info = connection.call("INFO", "workers").decode()
+            info = connection.call("INFO", "workers", "sharding").decode()
         lines = dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
-        return {name: int(lines[name]) for name in ("turns", "sends") if name in lines}
+        names = {"turns": "turns", "sends": "sends", "wakes": "sharding_wakes",
+                 "handed_over": "sharding_requests_handed_over"}
+        return {name: int(lines[field]) for name, field in names.items() if field in lines}
 
     def is_alive(self):
         return self.process.poll() is None

@@ -13,7 +13,8 @@ COLUMNS = (
     ("proxy CPU µs/command", "proxy_us", 1, 3),
     ("server CPU µs/command", "server_us", 1, 3),
 )
-COUNTS = (("allocations", "allocations", 4), ("sends", "sends", 3), ("turns", "turns", 3))
+COUNTS = (("allocations", "allocations", 4), ("sends", "sends", 3), ("turns", "turns", 3),
+          ("handed_over", "handed over", 2), ("wakes", "wakes", 4))
 RATIOS = (("proxy CPU", "proxy_us"), ("server CPU", "server_us"), ("commands/s", "rate"))
 
 
@@ -97,8 +98,8 @@ def markdown(about, samples):
              f"- load: {about['load']}; a sample is a window of {about['seconds']} s under load, "
              "with a fresh proxy", f"- {about['rounds']} rounds, the order of arms reversed every "
              "other round; medians (min..max)",
-             f"- ratios are to {arms[0]}, paired per round; sends and turns are Penstock's own "
-             "counts; allocations are counted by the null backend",
+             f"- ratios are to {arms[0]}, paired per round; sends, turns, hand-overs between "
+             "workers and wakes are Penstock's own counts; allocations are the null backend's",
              "- direct opens its connections to every node", ""]
     for mode, title in about["modes"].items():
         for cell in CELLS.values():

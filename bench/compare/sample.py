@@ -125,6 +125,8 @@ def figures(deltas, results, cell):
         "server_us": 1e6 * per_command("server_cpu"),
         "load_us": 1e6 * per_command("load_cpu"),
         "turns": per_command("turns"),
+        "handed_over": per_command("handed_over"),
+        "wakes": per_command("wakes"),
         "sends": per_command("sends"),
         "proxy_cpus": total["proxy_cpu"] / total["seconds"],
         "foreign_cpus": max(0.0, (total["busy"] - known) / total["seconds"]),

@@ -63,10 +63,12 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", rounds, "Rounds that are counted");
   app.add_option("--value", value_bytes, "Bytes of a value");
   bool strict = false;
+  bool shared = false;
+  app.add_flag("--shared", shared, "Two workers that share their pipes");
   app.add_flag("--no-allocations", strict, "Fail when there is any allocation in steady state");
   CLI11_PARSE(app, argc, argv);
 
-  penstock::bench::NullProxy proxy(nodes, clients, std::string(value_bytes, 'v'));
+  penstock::bench::NullProxy proxy(nodes, clients, std::string(value_bytes, 'v'), shared);
   const std::string bytes = pipeline_of(command, depth, value_bytes);
   for (int i = 0; i < 20; ++i) proxy.round(bytes);
   proxy.forget_instructions();

@@ -28,6 +28,19 @@ void set_counting(bool on) {
   CALLGRIND_TOGGLE_COLLECT;
 }
 
+// Masters that share the slots.
+std::shared_ptr<const cluster::Topology> topology_of(std::size_t nodes) {
+  cluster::View view;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    const auto first = static_cast<cluster::Slot>(cluster::kSlots * i / nodes);
+    const auto last = static_cast<cluster::Slot>(cluster::kSlots * (i + 1) / nodes - 1);
+    const auto port = static_cast<std::uint16_t>(1 + i);
+    view.shards.push_back(
+        {{"n" + std::to_string(i), {"127.0.0.1", port}, ""}, {}, {{first, last}}, 1});
+  }
+  return cluster::Topology::merged(cluster::Topology(), view);
+}
+
 // Its scope is the proxy's own code.
 struct Counted {
   Counted() { set_counting(true); }
@@ -95,50 +108,71 @@ class NullProxy::Reactor final : public NullReactor {
   std::unordered_map<net::Stream*, std::string> sent_;
 };
 
-NullProxy::NullProxy(std::size_t nodes, std::size_t clients, const std::string& value)
-    : reactor_(std::make_unique<Reactor>(value)) {
-  cluster::View view;
-  for (std::size_t i = 0; i < nodes; ++i) {
-    const auto first = static_cast<cluster::Slot>(cluster::kSlots * i / nodes);
-    const auto last = static_cast<cluster::Slot>(cluster::kSlots * (i + 1) / nodes - 1);
-    const auto port = static_cast<std::uint16_t>(1 + i);
-    view.shards.push_back(
-        {{"n" + std::to_string(i), {"127.0.0.1", port}, ""}, {}, {{first, last}}, 1});
-  }
-  topology_ = cluster::Topology::merged(cluster::Topology(), view);
+struct NullProxy::Worker {
+  net::BlockPool blocks;
+  net::Mailbox mailbox;
+  cluster::Router router;
+  stats::WorkerStats stats;
+  std::unique_ptr<session::SessionTable> table;
+};
+
+NullProxy::NullProxy(std::size_t nodes, std::size_t clients, const std::string& value,
+                     bool shared)
+    : reactor_(std::make_unique<Reactor>(value)), exchange_(shared ? 2 : 1) {
+  if (shared) exchange_.set_mode(sharding::Mode::shared);
+  topology_ = topology_of(nodes);
   view_.config = &config_;
   view_.topology = [this] { return topology_; };
   local_ = std::make_unique<admin::LocalCommands>(view_, commands_);
-  table_ = std::make_unique<session::SessionTable>(session::SessionServices{
-      .worker = 0,
+  for (std::size_t i = 0; i < exchange_.workers(); ++i) add_worker();
+  for (std::size_t i = 0; i < clients; ++i) {
+    workers_[i % workers_.size()]->table->add_client(1'000'000 + static_cast<int>(i), i + 1);
+  }
+}
+
+void NullProxy::add_worker() {
+  Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
+  worker.table = std::make_unique<session::SessionTable>(session::SessionServices{
+      .worker = static_cast<std::uint16_t>(workers_.size() - 1),
       .random_seed = 1,
       .reactor = *reactor_,
-      .blocks = blocks_,
+      .blocks = worker.blocks,
       .resolver = resolver_,
-      .mailbox = mailbox_,
+      .mailbox = worker.mailbox,
       .config = config_,
       .commands = commands_,
-      .router = router_,
+      .router = worker.router,
       .exchange = exchange_,
-      .stats = *stats_,
+      .stats = worker.stats,
       .memory_used = [] { return std::size_t{0}; },
       .memory_limit = SIZE_MAX,
       .local = *local_,
       .request_refresh = [] {},
       .cluster_trouble = [] { return std::string(); },
       .gather = [](admin::GatherJob, const std::function<void(std::string)>&) {}});
-  table_->on_topology(topology_, sharding::OwnerPlan::next({}, *topology_, 1));
-  for (std::size_t i = 0; i < clients; ++i) {
-    table_->add_client(1'000'000 + static_cast<int>(i), i + 1);
-  }
+  worker.table->on_topology(topology_,
+                            sharding::OwnerPlan::next({}, *topology_, exchange_.workers()));
+  worker.table->take_mail();  // and the mode
 }
 
-NullProxy::~NullProxy() { table_->close_all(); }
+NullProxy::~NullProxy() {
+  for (const auto& worker : workers_) worker->table->close_all();
+}
 
+// Turns of all workers until nothing is under way between them.
 void NullProxy::settle() {
   for (net::Stream* stream : reactor_->take_connecting()) stream->on_connected(0);
   const Counted counted;
-  table_->end_turn();
+  for (bool again = true; again;) {
+    again = false;
+    for (const auto& worker : workers_) {
+      if (workers_.size() > 1) worker->table->take_mail();
+      worker->table->end_turn();
+    }
+    if (workers_.size() == 1) return;
+    for (const auto& worker : workers_) again = !worker->table->fall_asleep() || again;
+    for (const auto& worker : workers_) worker->table->wake_up();
+  }
 }
 
 void NullProxy::round(std::string_view bytes) {

@@ -1,6 +1,6 @@
-// The whole data path of one worker without sockets and without Redis: clients' bytes are handed to
-// sessions, pipes' bytes are answered at once with canned replies. For counting what our own code
-// costs per command, both directions included.
+// The whole data path of one worker, or of two that share their pipes, without sockets and without
+// Redis: clients' bytes are handed to sessions, pipes' bytes are answered at once with canned
+// replies. For counting what our own code costs per command, both directions included.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,8 +31,9 @@ class NullNode {
 
 class NullProxy {
  public:
-  // `nodes`: masters that share the slots; `value`: what every GET gives.
-  NullProxy(std::size_t nodes, std::size_t clients, const std::string& value);
+  // `nodes`: masters that share the slots; `value`: what every GET gives. With shared pipes there
+  // are two workers, which divide clients and pipes between them.
+  NullProxy(std::size_t nodes, std::size_t clients, const std::string& value, bool shared);
   ~NullProxy();
 
   // Every client sends `bytes`; the proxy forwards, the nodes answer, the proxy replies. The parts
@@ -45,22 +46,20 @@ class NullProxy {
 
  private:
   class Reactor;
+  struct Worker;
 
+  void add_worker();
   void settle();
 
   config::Config config_;
   command::CommandTable commands_;
-  std::unique_ptr<Reactor> reactor_;
-  net::BlockPool blocks_;
+  std::unique_ptr<Reactor> reactor_;  // of all workers: there are no threads
   net::Resolver resolver_;
-  net::Mailbox mailbox_;
-  cluster::Router router_;
-  sharding::Exchange exchange_{1};
-  std::unique_ptr<stats::WorkerStats> stats_ = std::make_unique<stats::WorkerStats>();
+  sharding::Exchange exchange_;
   admin::ServerView view_;
   std::shared_ptr<const cluster::Topology> topology_;
   std::unique_ptr<admin::LocalCommands> local_;
-  std::unique_ptr<session::SessionTable> table_;
+  std::vector<std::unique_ptr<Worker>> workers_;
 };
 
 }  // namespace penstock::bench

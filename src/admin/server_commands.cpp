@@ -123,9 +123,7 @@ void config_get(LocalCall& call, const AdminContext& context) {
 
 // backend.sharding is what can change while the proxy runs.
 void config_set(LocalCall& call, const AdminContext& context) {
-  if (call.request.size() % 2 != 0) {
-    return call.reply.error("ERR wrong number of arguments for 'config|set' command");
-  }
+  if (call.request.size() % 2 != 0) return call.reply.error("ERR syntax error");
   std::optional<config::Sharding> sharding;
   const auto known = parameters(context.server);
   for (std::size_t i = 2; i < call.request.size(); i += 2) {

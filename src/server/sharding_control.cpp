@@ -76,8 +76,8 @@ void ShardingControl::tick() {
 
 void ShardingControl::follow_experiment(double seconds) {
   std::unique_lock lock(mutex_);
-  if (wanted_ != config::Sharding::automatic) return;
-  const bool ask = experiment_.wants_server_cpu();
+  const bool ask =
+      wanted_ == config::Sharding::automatic && experiment_.wants_server_cpu();
   lock.unlock();  // nodes may take their time
   const sharding::Sample sample = sampler_.take(seconds, ask ? server_cpu_() : std::nullopt);
   lock.lock();

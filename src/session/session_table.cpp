@@ -245,6 +245,7 @@ void SessionTable::give_back_memory() {
   parts_->most_bytes = std::max(parts_->most_bytes, blocks.bytes_used() + blocks.bytes_cached());
   if (++parts_->ticks % kSweepTicks != 0) return;
   blocks.trim(std::max(kIdleCacheBytes, blocks.bytes_used()));
+  parts_->shared.trim();
   const std::size_t left = blocks.bytes_used() + blocks.bytes_cached();
   if (parts_->most_bytes < left + kBurstBytes) return;
   parts_->most_bytes = left;

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "penstock/stats/counter.h"
 
@@ -52,8 +53,19 @@ class BatchRing {
     filling().size = 0;
     return true;
   }
+  // Now and then, by the writer: when nothing was published since the last time, the memory of
+  // batches that are not under way goes back to the system.
+  void trim() {
+    if (std::exchange(trimmed_at_, written_) != written_ || filling().size > 0) return;
+    const std::uint32_t end = popped_.load(std::memory_order_acquire) + kBatches;
+    for (std::uint32_t i = written_; i != end; ++i) {
+      Batch& batch = batches_[i % kBatches];
+      allocated_ -= batch.capacity;
+      release(batch);
+    }
+  }
   // Bytes of memory that the batches hold.
-  std::size_t memory() const { return allocated_.get() - freed_.get(); }
+  std::size_t memory() const { return allocated_ - freed_by_reader_.get(); }
 
   // For the reader.
   bool empty() const { return published_.load(std::memory_order_seq_cst) == read_; }
@@ -66,17 +78,15 @@ class BatchRing {
   void pop() {
     Batch& batch = batches_[read_ % kBatches];
     if (batch.capacity > kKeptBytes) [[unlikely]] {
-      std::free(batch.data);
-      freed_.add(batch.capacity);
-      batch.data = nullptr;
-      batch.capacity = 0;
+      freed_by_reader_.add(batch.capacity);
+      release(batch);
     }
     popped_.store(++read_, std::memory_order_release);
   }
 
  private:
   static constexpr std::size_t kFirstBytes = 4096;
-  static constexpr std::size_t kKeptBytes = 64 * 1024;
+  static constexpr std::size_t kKeptBytes = 2 * kBatchBytes;
 
   struct alignas(64) Batch {
     char* data = nullptr;
@@ -92,20 +102,27 @@ class BatchRing {
     while (capacity - batch.size < bytes) capacity *= 2;
     void* const larger = std::realloc(batch.data, capacity);
     if (larger == nullptr) throw std::bad_alloc();
-    allocated_.add(capacity - batch.capacity);
+    allocated_ += capacity - batch.capacity;
     batch.data = static_cast<char*>(larger);
     batch.capacity = capacity;
+  }
+
+  static void release(Batch& batch) {
+    std::free(batch.data);
+    batch.data = nullptr;
+    batch.capacity = 0;
   }
 
   std::array<Batch, kBatches> batches_{};
   // The writer's.
   alignas(64) std::atomic<std::uint32_t> published_{0};
   std::uint32_t written_ = 0;
-  stats::Counter allocated_;
+  std::size_t allocated_ = 0;  // and not freed by the writer
+  std::uint32_t trimmed_at_ = 0;
   // The reader's.
   alignas(64) std::atomic<std::uint32_t> popped_{0};
   std::uint32_t read_ = 0;
-  stats::Counter freed_;
+  stats::Counter freed_by_reader_;
 };
 
 }  // namespace penstock::sharding

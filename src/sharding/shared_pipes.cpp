@@ -278,6 +278,10 @@ net::Nanos SharedPipes::next_due() const {
   return INT64_MAX;
 }
 
+void SharedPipes::trim() {
+  for (std::size_t to = 0; to < exchange_.workers(); ++to) exchange_.way(worker_, to).trim();
+}
+
 std::size_t SharedPipes::memory() const {
   std::size_t total = 0;
   for (std::size_t to = 0; to < exchange_.workers(); ++to) {

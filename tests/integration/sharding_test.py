@@ -2,6 +2,7 @@
 """Shared pipes: one connection per node for all workers, changed to and from while clients work."""
 import itertools
 import random
+import subprocess
 import threading
 import time
 import unittest
@@ -107,8 +108,8 @@ class SharedPipes(OneCluster):
 
     def test_a_reader_of_large_values_that_stops_reading_does_not_stop_the_others(self):
         """One slow client made the shared connection stand still for everybody."""
-        proxy = self.start({**SHARED, "server.workers": WORKERS,
-                            "limits.client_output": "64mb"})
+        proxy = self.start({**SHARED, "server.workers": WORKERS, "limits.client_output": "64mb",
+                            "backend.request_timeout": "60s"})
         self.assertEqual(proxy.call("SET", "big", b"x" * 1_000_000), "OK")
         slow = [self.connect(proxy) for _ in range(WORKERS)]
         for client in slow:
@@ -221,7 +222,12 @@ class Auto(OneCluster):
         info = proxy.info("sharding")
         self.assertEqual((info["sharding_mode"], info["sharding_state"]), ("auto", "worker"))
         self.assertEqual(info["sharding_probes"], "0")
-        checkers = [OrderChecker(proxy, f"auto:{i}", 100) for i in range(8)]
+        checkers = [OrderChecker(proxy, f"auto:{i}", 100) for i in range(4)]
+        load = subprocess.Popen(["redis-benchmark", "-p", str(proxy.port), "-c", "50", "-P", "16",
+                                 "-t", "get", "-n", "1000000000", "-r", "1000", "-q"],
+                                stdout=subprocess.DEVNULL)
+        self.addCleanup(load.wait)
+        self.addCleanup(load.kill)
         wait_until(lambda: proxy.log_lines("sharding: "), timeout=60, what="a decision")
         info = proxy.info("sharding")
         self.assertGreaterEqual(int(info["sharding_probes"]), 1)
@@ -240,7 +246,7 @@ class Auto(OneCluster):
         self.assertEqual(proxy.counter("sharding_probes"), 0)
 
     def test_config_set_changes_the_mode_and_config_get_shows_it(self):
-        proxy = self.start()
+        proxy = self.start({"backend.sharding": "auto"})
         self.assertEqual(proxy.call("CONFIG", "GET", "backend.sharding"),
                          [b"backend.sharding", b"auto"])
         for mode in ("shared", "worker", "auto"):
@@ -253,8 +259,7 @@ class Auto(OneCluster):
                       proxy.call("CONFIG", "SET", "server.workers", "3"))
         self.assertIn("Unknown option or number of arguments for CONFIG SET - 'none'",
                       proxy.call("CONFIG", "SET", "none", "3"))
-        self.assertIn("wrong number of arguments",
-                      proxy.call("CONFIG", "SET", "backend.sharding", "auto", "x"))
+        self.assertIn("syntax error", proxy.call("CONFIG", "SET", "backend.sharding", "auto", "x"))
         self.assertIn("duplicate parameter", proxy.call(
             "CONFIG", "SET", "backend.sharding", "auto", "backend.sharding", "auto"))
 

@@ -58,7 +58,9 @@ class SharedPipes final : public backend::ReplySink {
   net::Nanos next_due() const;
   // Unanswered requests: in pipes of this worker, and handed over to others.
   std::size_t outstanding() const { return pool_.outstanding() + handed_over_; }
+  // Bytes of what is handed over; trim() gives back what was not used since the last time.
   std::size_t memory() const;
+  void trim();
   void for_each(const std::function<void(backend::Pipe&)>& visit) { pool_.for_each(visit); }
   void close_all() { pool_.close_all(); }
   bool is_closed() { return pool_.is_closed(); }

@@ -81,6 +81,13 @@ TEST_CASE("the memory of a burst is given back when the burst is read") {
     read_all(ring);
   }
   CHECK(ring.memory() <= 4 * 4096);
+  ring.trim();
+  CHECK(ring.memory() > 0);  // it was in use a moment ago
+  ring.trim();
+  CHECK(ring.memory() == 0);
+  write(ring, "and on it goes");
+  ring.publish();
+  CHECK(read_all(ring) == "and on it goes");
 }
 
 TEST_CASE("two threads pass a long stream on without losing or changing a byte") {
