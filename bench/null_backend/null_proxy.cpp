@@ -170,8 +170,7 @@ void NullProxy::settle() {
       worker->table->end_turn();
     }
     if (workers_.size() == 1) return;
-    for (const auto& worker : workers_) again = !worker->table->fall_asleep() || again;
-    for (const auto& worker : workers_) worker->table->wake_up();
+    for (const auto& worker : workers_) again = worker->table->fall_asleep() == nullptr || again;
   }
 }
 

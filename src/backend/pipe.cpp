@@ -76,7 +76,11 @@ void Pipe::flush() {
 }
 
 void Pipe::on_sent(std::size_t count) {
-  if (sending_bytes_ == 0) return;  // the handshake's bytes are not in the queue
+  if (sending_bytes_ == 0) {  // the handshake's bytes are not in the queue
+    const bool cut_short = count != handshake_.bytes().size();
+    if (state_ == State::handshaking && cut_short) disconnect("handshake cut short");
+    return;
+  }
   queue_.unsend(std::exchange(sending_bytes_, 0) - count);
   if (queue_.unsent() > 0) mark_dirty();
 }
@@ -235,7 +239,9 @@ void Pipe::return_unsent() {
 
 void Pipe::tick() {
   switch (state_) {
-    case State::ready: return expire_sent();
+    case State::ready:
+      if (reads_) expire_sent();  // or what it has sent is not looked at
+      return;
     case State::backing_off:
       // Also when nothing waits: requests that fail at once wait for nothing, and would do so for
       // ever if nobody looked whether the node is back.
@@ -298,7 +304,10 @@ void Pipe::stop_reading() {
 
 void Pipe::go_on_reading() {
   reads_ = true;
-  if (state_ == State::ready) context_.reactor.start_receive(*this);
+  if (state_ != State::ready) return;
+  last_heard_ = now();
+  for (std::size_t i = 0; i < requests_.size(); ++i) requests_[i].times.queued = now();
+  context_.reactor.start_receive(*this);
 }
 
 void Pipe::shut_down() {

@@ -58,10 +58,11 @@ std::optional<double> server_cpu(
   };
   double total = 0;
   for (const Shard& shard : topology.shards()) {
-    if (left().count() <= 0) return std::nullopt;
-    const int fd = dial(shard.master.endpoint, left());
+    const std::chrono::milliseconds rest = left();
+    if (rest.count() <= 0) return std::nullopt;
+    const int fd = dial(shard.master.endpoint, rest);
     if (fd < 0) return std::nullopt;
-    const std::optional<double> seconds = ask(fd, login, left());
+    const std::optional<double> seconds = ask(fd, login, rest);
     if (!seconds) return std::nullopt;
     total += *seconds;
   }

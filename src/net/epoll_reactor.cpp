@@ -189,6 +189,7 @@ std::size_t EpollReactor::wait_for_events(const Wait& wait) {
   stats_.enters.add();
   const int count =
       epoll_pwait2(epoll_fd_, events_.data(), kEventsMax, limited ? &timeout : nullptr, nullptr);
+  if (wait.asleep != nullptr) wait.asleep->store(false, std::memory_order_relaxed);
   return count > 0 ? static_cast<std::size_t>(count) : 0;
 }
 

@@ -250,6 +250,7 @@ void UringReactor::enter(const Wait& wait) {
   io_uring_enter2(static_cast<unsigned>(registered ? ring_.enter_ring_fd : ring_.ring_fd),
                   flush_entries(), wait_for, enter_flags_,
                   reinterpret_cast<sigset_t*>(&argument), sizeof(argument));
+  if (wait.asleep != nullptr) wait.asleep->store(false, std::memory_order_relaxed);
   // What was not submitted still points at its message.
   if (io_uring_sq_ready(&ring_) == 0) messages_used_ = 0;
 }

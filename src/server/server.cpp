@@ -242,13 +242,16 @@ int Server::Parts::dial(const cluster::Endpoint& node, std::chrono::milliseconds
 }
 
 void Server::Parts::start_sharding() {
-  const auto server_cpu = [this] {
-    return cluster::server_cpu(*refresher->current(),
-                               {config.cluster.username, config.cluster.password}, kServerCpuLimit,
-                               [this](const auto& node, auto limit) { return dial(node, limit); });
+  const auto ask_servers = [this]() -> std::optional<sharding::ServerCpu> {
+    const auto topology = refresher->current();
+    const std::optional<double> seconds = cluster::server_cpu(
+        *topology, {config.cluster.username, config.cluster.password}, kServerCpuLimit,
+        [this](const auto& node, auto limit) { return dial(node, limit); });
+    if (!seconds) return std::nullopt;
+    return sharding::ServerCpu{*seconds, topology->version()};
   };
   sharding = std::make_unique<ShardingControl>(exchange, config.backend.sharding, view.workers,
-                                               server_cpu);
+                                               ask_servers);
 }
 
 void Server::Parts::start_listening() {

@@ -43,14 +43,14 @@ std::string describe(const Verdict& verdict) {
 
 ShardingControl::ShardingControl(sharding::Exchange& exchange, config::Sharding wanted,
                                  const std::vector<const stats::WorkerStats*>& workers,
-                                 ServerCpu server_cpu)
-    : exchange_(exchange), server_cpu_(std::move(server_cpu)), sampler_(workers),
+                                 AskServers ask_servers)
+    : exchange_(exchange), ask_servers_(std::move(ask_servers)), sampler_(workers),
       sampled_at_(net::monotonic_now()), wanted_(wanted) {
   apply();
 }
 
-// With one worker, its own pipes and the shared ones are the same.
 void ShardingControl::apply() {
+  if (exchange_.workers() == 1) return;  // its own pipes are the process's
   switch (wanted_) {
     case config::Sharding::worker: return exchange_.set_mode(Mode::worker);
     case config::Sharding::shared: return exchange_.set_mode(Mode::shared);
@@ -67,25 +67,26 @@ void ShardingControl::set(config::Sharding wanted) {
 }
 
 void ShardingControl::tick() {
-  const net::Nanos now = net::monotonic_now();
-  const net::Nanos elapsed = now - sampled_at_;
+  const net::Nanos elapsed = net::monotonic_now() - sampled_at_;
   if (exchange_.workers() == 1 || elapsed < sharding::Experiment::kPeriodMs * 1'000'000LL) return;
-  sampled_at_ = now;
-  follow_experiment(static_cast<double>(elapsed) * 1e-9);
-}
-
-void ShardingControl::follow_experiment(double seconds) {
   std::unique_lock lock(mutex_);
-  const bool ask =
+  const bool with_servers =
       wanted_ == config::Sharding::automatic && experiment_.wants_server_cpu();
-  lock.unlock();  // nodes may take their time
-  const sharding::Sample sample = sampler_.take(seconds, ask ? server_cpu_() : std::nullopt);
+  lock.unlock();  // servers may take their time
+  const sharding::Sample sample = take_sample(with_servers);
   lock.lock();
   if (wanted_ != config::Sharding::automatic) return;
   const bool was_trying = experiment_.is_trying();
   experiment_.tick(sample);
   apply();
   if (was_trying && !experiment_.is_trying()) log(*experiment_.last_verdict());
+}
+
+sharding::Sample ShardingControl::take_sample(bool with_servers) {
+  const auto servers = with_servers ? ask_servers_() : std::nullopt;
+  const net::Nanos now = net::monotonic_now();  // asking may have taken a while
+  const net::Nanos elapsed = now - std::exchange(sampled_at_, now);
+  return sampler_.take(static_cast<double>(elapsed) * 1e-9, servers);
 }
 
 admin::ShardingReport ShardingControl::report() const {

@@ -19,10 +19,10 @@ namespace penstock::server {
 
 class ShardingControl {
  public:
-  using ServerCpu = std::function<std::optional<double>()>;
+  using AskServers = std::function<std::optional<sharding::ServerCpu>()>;
 
   ShardingControl(sharding::Exchange& exchange, config::Sharding wanted,
-                  const std::vector<const stats::WorkerStats*>& workers, ServerCpu server_cpu);
+                  const std::vector<const stats::WorkerStats*>& workers, AskServers ask_servers);
 
   // Every Experiment::kPeriodMs, or a little more.
   void tick();
@@ -32,11 +32,11 @@ class ShardingControl {
   admin::ShardingReport report() const;
 
  private:
-  void follow_experiment(double seconds);
+  sharding::Sample take_sample(bool with_servers);
   void apply();
 
   sharding::Exchange& exchange_;
-  const ServerCpu server_cpu_;
+  const AskServers ask_servers_;
   sharding::LoadSampler sampler_;
   net::Nanos sampled_at_;
 

@@ -81,9 +81,9 @@ void Worker::serve() {
     const net::Nanos now = net::monotonic_now();
     stats_->turn_time.record(static_cast<std::uint32_t>((now - reactor_->now()) / 1000));
     net::Wait wait = next_wait(now);
-    if (!sessions_->fall_asleep()) wait.deadline = 0;
+    if (wait.deadline > now) wait.asleep = sessions_->fall_asleep();
+    if (wait.asleep == nullptr) wait.deadline = 0;
     reactor_->turn(wait);
-    sessions_->wake_up();
     mailbox_.drain();
     sessions_->take_mail();
     sessions_->tick();

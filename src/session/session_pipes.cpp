@@ -19,7 +19,11 @@ constexpr int kDepthScoreMax = 8;
 // is to use.
 void Session::choose_pipes() {
   if (context_.mode == sharding::Mode::mixed) note_depth();
-  if (wait_ == Wait::none && wants_shared() != shares_ && !switch_pipes()) wait(Wait::replies);
+  if (wants_shared() == shares_) {
+    switch_tries_ = 0;
+  } else if (wait_ == Wait::none && !switch_pipes()) {
+    wait(Wait::replies);
+  }
 }
 
 // Own pipes or shared ones: it changes when nothing is in flight, so that no request can overtake

@@ -32,6 +32,9 @@ constexpr std::size_t kSweepTicks = 100;
 constexpr std::size_t kIdleCacheBytes = 1 << 20;
 constexpr std::size_t kBurstBytes = 8 << 20;
 
+// Nobody is closed for holding less, such as one INFO.
+constexpr std::size_t kModestBytes = 16 << 10;
+
 backend::PipeContext pipe_context(const SessionServices& services, backend::ReplySink& sink) {
   const auto micros = [](config::Duration d) { return static_cast<backend::Micros>(d.count()); };
   const auto& backend = services.config.backend;
@@ -132,8 +135,7 @@ void SessionTable::on_topology(std::shared_ptr<const cluster::Topology> topology
   parts_->redirector.on_new_topology();
 }
 
-bool SessionTable::fall_asleep() { return parts_->shared.fall_asleep(); }
-void SessionTable::wake_up() { parts_->shared.wake_up(); }
+std::atomic<bool>* SessionTable::fall_asleep() { return parts_->shared.fall_asleep(); }
 
 void SessionTable::take_mail() {
   parts_->context.mode = parts_->services.exchange.mode();
@@ -188,7 +190,7 @@ void SessionTable::tick() {
   const net::BlockPool& blocks = parts_->services.blocks;
   parts_->services.stats.buffer_bytes.set(blocks.bytes_used() + parts_->shared.memory());
   parts_->services.stats.buffer_bytes_cached.set(blocks.bytes_cached());
-  parts_->services.stats.in_flight.set(outstanding());
+  parts_->services.stats.in_flight.set(parts_->pipes.outstanding() + parts_->shared.in_pipes());
 }
 
 net::Nanos SessionTable::next_due() const {
@@ -252,16 +254,14 @@ void SessionTable::give_back_memory() {
   malloc_trim(0);
 }
 
-// Beyond the process's limit, each worker with its share of it closes its client with the most
-// unread replies.
+// Beyond the process's limit, each worker closes its client with the most unread replies.
 void SessionTable::enforce_memory_limit() {
   const SessionServices& services = parts_->services;
   if (services.memory_used() <= services.memory_limit) return;
-  if (services.stats.buffer_bytes.get() < services.memory_limit / services.exchange.workers()) {
-    return;  // others hold more than this worker
-  }
+  // All clients that hold no more than this hold half of the limit at most.
+  const std::size_t modest = services.memory_limit / services.config.server.max_clients / 2;
   Session* greediest = nullptr;
-  std::size_t most = 0;
+  std::size_t most = std::min(modest, kModestBytes);
   for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
     Session* session = parts_->sessions.at(i);
     if (session == nullptr || session->is_closing()) continue;

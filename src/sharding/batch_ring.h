@@ -35,7 +35,7 @@ class BatchRing {
   }
 
   // For the writer.
-  bool has_room() const { return filling().size < kBatchBytes; }
+  bool has_room() const { return filling().size + filling().elsewhere < kBatchBytes; }
   std::size_t unpublished() const { return filling().size; }
   // Room for `bytes` more in one piece; commit() makes them part of the batch.
   char* reserve(std::size_t bytes) {
@@ -43,14 +43,19 @@ class BatchRing {
     if (batch.capacity - batch.size < bytes) [[unlikely]] grow(batch, bytes);
     return batch.data + batch.size;
   }
-  void commit(std::size_t bytes) { filling().size += bytes; }
+  // `elsewhere`: bytes that an item points at, and that cross with it.
+  void commit(std::size_t bytes, std::size_t elsewhere = 0) {
+    filling().size += bytes;
+    filling().elsewhere += elsewhere;
+    sent_elsewhere_ += elsewhere;
+  }
   // Makes what was committed visible to the reader; false when there is nothing, or no free batch
   // to go on with. Sequentially consistent, for the sake of the reader's "asleep" flag.
   bool publish() {
     if (filling().size == 0) return false;
     if (written_ + 1 - popped_.load(std::memory_order_acquire) >= kBatches) return false;
     published_.store(++written_, std::memory_order_seq_cst);
-    filling().size = 0;
+    filling().size = filling().elsewhere = 0;
     return true;
   }
   // Now and then, by the writer: when nothing was published since the last time, the memory of
@@ -64,8 +69,10 @@ class BatchRing {
       release(batch);
     }
   }
-  // Bytes of memory that the batches hold.
-  std::size_t memory() const { return allocated_ - freed_by_reader_.get(); }
+  // Bytes of memory that the batches hold, and that are under way with them.
+  std::size_t memory() const {
+    return allocated_ - freed_by_reader_.get() + sent_elsewhere_ - taken_elsewhere_.get();
+  }
 
   // For the reader.
   bool empty() const { return published_.load(std::memory_order_seq_cst) == read_; }
@@ -77,6 +84,7 @@ class BatchRing {
   // Gives it back to the writer; what a burst made large goes back to the system.
   void pop() {
     Batch& batch = batches_[read_ % kBatches];
+    taken_elsewhere_.add(batch.elsewhere);
     if (batch.capacity > kKeptBytes) [[unlikely]] {
       freed_by_reader_.add(batch.capacity);
       release(batch);
@@ -91,6 +99,7 @@ class BatchRing {
   struct alignas(64) Batch {
     char* data = nullptr;
     std::size_t size = 0;
+    std::size_t elsewhere = 0;
     std::size_t capacity = 0;
   };
 
@@ -118,11 +127,12 @@ class BatchRing {
   alignas(64) std::atomic<std::uint32_t> published_{0};
   std::uint32_t written_ = 0;
   std::size_t allocated_ = 0;  // and not freed by the writer
+  std::size_t sent_elsewhere_ = 0;
   std::uint32_t trimmed_at_ = 0;
   // The reader's.
   alignas(64) std::atomic<std::uint32_t> popped_{0};
   std::uint32_t read_ = 0;
-  stats::Counter freed_by_reader_;
+  stats::Counter freed_by_reader_, taken_elsewhere_;
 };
 
 }  // namespace penstock::sharding

@@ -90,7 +90,7 @@ void Window::add(const Sample& sample) {
 
 double Window::cpu_us(bool with_servers) const {
   if (commands <= 0) return 0;
-  const double servers = with_servers ? *server_cpu_after - *server_cpu_before : 0;
+  const double servers = with_servers ? servers_after->seconds - servers_before->seconds : 0;
   return (proxy_cpu + servers) / commands * 1e6;
 }
 
@@ -140,7 +140,7 @@ Mode Experiment::tick(const Sample& sample) {
     case Phase::settling_back: {
       if (++ticks_ < kSettle) break;
       const bool back = phase_ == Phase::settling_back;
-      (back ? after_ : trial_).server_cpu_before = sample.server_cpu;
+      (back ? after_ : trial_).servers_before = sample.server_cpu;
       phase_ = back ? Phase::after : Phase::trial;
       ticks_ = 0;
       break;
@@ -165,7 +165,7 @@ void Experiment::rest(const Sample& sample) {
   if (light_) return;
   note_changes();
   if (--wait_ > 0) return;
-  before_.server_cpu_before = sample.server_cpu;
+  before_.servers_before = sample.server_cpu;
   begin(next_candidate());
 }
 
@@ -223,7 +223,7 @@ void Experiment::begin(Mode candidate) {
 bool Experiment::measure(const Sample& sample, Window& window) {
   window.add(sample);
   if (++ticks_ < kWindow) return false;
-  window.server_cpu_after = sample.server_cpu;
+  window.servers_after = sample.server_cpu;
   return true;
 }
 

@@ -37,7 +37,7 @@ LoadSampler::Counts LoadSampler::count() const {
   return counts;
 }
 
-Sample LoadSampler::take(double seconds, std::optional<double> server_cpu) {
+Sample LoadSampler::take(double seconds, std::optional<ServerCpu> server_cpu) {
   Counts now = count();
   Sample sample{.seconds = seconds, .server_cpu = server_cpu};
   stats::HistogramTotals latency = now.latency;
@@ -50,13 +50,15 @@ Sample LoadSampler::take(double seconds, std::optional<double> server_cpu) {
     sample.busiest = std::max(sample.busiest, used * 1e-6 / seconds);
   }
   if (const auto receives = static_cast<double>(now.receives - last_.receives); receives > 0) {
-    sample.depth = sample.commands / receives;
+    depth_ = sample.commands / receives;
   }
   if (const auto looks = static_cast<double>(now.looks_in_flight - last_.looks_in_flight);
       looks > 0) {
-    sample.pipelining =
+    pipelining_ =
         static_cast<double>(now.looks_pipelining - last_.looks_pipelining) / looks;
   }
+  sample.depth = depth_;
+  sample.pipelining = pipelining_;
   last_ = std::move(now);
   return sample;
 }

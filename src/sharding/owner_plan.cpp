@@ -17,6 +17,7 @@ std::shared_ptr<const OwnerPlan> OwnerPlan::next(const OwnerPlan& before,
   for (const cluster::NodeInfo& node : topology.slotless()) others.push_back(&node.endpoint);
 
   auto plan = std::make_shared<OwnerPlan>(before);
+  ++plan->version_;
   for (Entry& entry : plan->entries_) {
     const auto is_it = [&](const cluster::Endpoint* each) { return *each == entry.endpoint; };
     if (std::none_of(masters.begin(), masters.end(), is_it) &&

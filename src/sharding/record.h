@@ -21,6 +21,7 @@ struct Record {
   std::uint32_t request_bytes = 0;  // error and lost: the request, behind that
   backend::ReplyToken token;
   backend::RequestTimes times;      // `queued` of a reply: how long the node took
+  std::uint32_t plan = 0;           // version of the plan that a request goes by
   SharedNode node;
   cluster::Slot slot = cluster::kNoSlot;
   Kind kind = Kind::request;
@@ -36,5 +37,10 @@ struct Record {
   }
 };
 static_assert(std::is_trivially_copyable_v<Record> && sizeof(Record) <= 48);
+
+// A protocol's bit in NodeSigns::ready.
+inline std::uint8_t bit_of(resp::Protocol protocol) {
+  return protocol == resp::Protocol::resp2 ? 1 : 2;
+}
 
 }  // namespace penstock::sharding

@@ -23,13 +23,13 @@ namespace {
 // So many bytes of replies that a worker has not taken stop the reading of more.
 constexpr std::size_t kReplyBacklogBytes = 4 * BatchRing::kBatchBytes;
 
-constexpr std::uint16_t kNoPlace = 0xffff;
-
 // What a full way to another worker is looked at again after.
 constexpr net::Nanos kFullPause = 50'000;
 
-std::uint8_t bit_of(resp::Protocol protocol) {
-  return protocol == resp::Protocol::resp2 ? 1 : 2;
+// Workers look at the clock at times of their own: what one of them read may lie ahead of what
+// another one did.
+backend::Micros not_after(backend::Micros time, backend::Micros now) {
+  return static_cast<std::int32_t>(now - time) < 0 ? now : time;
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ SharedPipes::SharedPipes(Exchange& exchange, std::uint16_t worker, backend::Pipe
                          std::size_t lanes, backend::ReplySink& sessions,
                          stats::WorkerStats& stats)
     : exchange_(exchange), worker_(worker), context_(context), pool_(context, lanes),
-      sessions_(sessions), stats_(stats) {
+      sessions_(sessions), stats_(stats), taken_(exchange.workers(), 0) {
   exchange_.bell(worker_).reactor.store(&context.reactor, std::memory_order_release);
 }
 
@@ -48,15 +48,15 @@ void SharedPipes::on_topology(std::shared_ptr<const OwnerPlan> plan,
                               const cluster::Router& router) {
   plan_ = std::move(plan);
   const auto& entries = plan_->entries();
-  owned_.resize(entries.size());
+  nodes_.resize(entries.size());
   addresses_.resize(entries.size());
   for (std::uint16_t place = 0; place < entries.size(); ++place) {
     const OwnerPlan::Entry& entry = entries[place];
     const bool owns = entry.signs != nullptr && entry.owner == worker_;
-    if (pool_.has_node(place) && !(owns && owned_[place] == entry.node)) pool_.remove_node(place);
+    if (pool_.has_node(place) && !(owns && nodes_[place] == entry.node)) pool_.remove_node(place);
     addresses_[place] = {entry.endpoint.host, entry.endpoint.port};
     if (owns && !pool_.has_node(place)) pool_.set_node(place, addresses_[place]);
-    owned_[place] = entry.node;
+    nodes_[place] = entry.node;
   }
   routes_.assign(router.nodes(), {});
   for (std::size_t i = 0; i < routes_.size(); ++i) {
@@ -80,28 +80,29 @@ char* SharedPipes::reserve(std::uint16_t owner, std::size_t size) {
          sizeof(Record);
 }
 
-void SharedPipes::commit(Record record, const Route& route, std::size_t size) {
+void SharedPipes::commit(Record record, const Route& route, std::size_t size,
+                         std::size_t block_bytes) {
   record.frame_bytes = static_cast<std::uint32_t>(size);
+  record.plan = plan_->version();
   record.node = route.node;
   BatchRing& way = exchange_.way(worker_, route.owner);
   std::memcpy(way.reserve(0), &record, sizeof(record));
-  way.commit(record.size());
+  way.commit(record.size(), block_bytes);
   stats_.handed_over.add();
-  if (record.token.session != ReplyToken::kNobody) ++handed_over_;
+  if (record.token.session == ReplyToken::kNobody) return;  // ASKING: what follows stays with it
+  ++handed_over_;
   if (!way.has_room()) publish_to(route.owner);
 }
 
-bool SharedPipes::fall_asleep() {
-  Doorbell& bell = exchange_.bell(worker_);
-  bell.asleep.store(true, std::memory_order_seq_cst);
+std::atomic<bool>* SharedPipes::fall_asleep() {
+  std::atomic<bool>& asleep = exchange_.bell(worker_).asleep;
+  asleep.store(true, std::memory_order_seq_cst);
   for (std::size_t from = 0; from < exchange_.workers(); ++from) {
-    if (!exchange_.way(from, worker_).empty()) return false;
+    if (exchange_.way(from, worker_).empty()) continue;
+    asleep.store(false, std::memory_order_relaxed);
+    return nullptr;
   }
-  return true;
-}
-
-void SharedPipes::wake_up() {
-  exchange_.bell(worker_).asleep.store(false, std::memory_order_relaxed);
+  return &asleep;
 }
 
 void SharedPipes::take_mail() {
@@ -109,40 +110,54 @@ void SharedPipes::take_mail() {
     BatchRing& way = exchange_.way(from, worker_);
     // No more than were there: one that is faster than this worker must not keep it here.
     for (std::uint32_t i = 0; i < BatchRing::kBatches && !way.empty(); ++i, way.pop()) {
-      take_batch(way.front(), static_cast<std::uint16_t>(from));
+      if (!take_batch(way.front(), static_cast<std::uint16_t>(from))) break;
+      taken_[from] = 0;
     }
   }
 }
 
-void SharedPipes::take_batch(std::string_view batch, std::uint16_t from) {
-  while (!batch.empty()) {
+// False when it has to wait: a request goes by a plan that is still in this worker's mailbox.
+bool SharedPipes::take_batch(std::string_view batch, std::uint16_t from) {
+  while (taken_[from] < batch.size()) {
+    const std::string_view rest = batch.substr(taken_[from]);
     Record record;
-    std::memcpy(&record, batch.data(), sizeof(record));
-    const std::string_view frame = batch.substr(sizeof(Record), record.frame_bytes);
-    if (record.kind == Record::Kind::request) {
-      take_request(record, frame, nullptr, from);
-    } else if (record.kind == Record::Kind::request_block) {
-      net::Block* block = nullptr;
-      std::memcpy(&block, frame.data(), sizeof(block));
-      context_.blocks.take_over(block);
-      take_request(record, block->bytes(), block, from);
-    } else {
-      take_reply(record, frame,
-                 batch.substr(sizeof(Record) + record.frame_bytes, record.request_bytes));
-    }
-    batch.remove_prefix(record.size());
+    std::memcpy(&record, rest.data(), sizeof(record));
+    if (!take_record(record, rest.substr(sizeof(Record)), from)) return false;
+    taken_[from] += record.size();
   }
+  return true;
 }
 
+bool SharedPipes::take_record(const Record& record, std::string_view bytes, std::uint16_t from) {
+  const std::string_view frame = bytes.substr(0, record.frame_bytes);
+  const bool is_block = record.kind == Record::Kind::request_block;
+  if (record.kind != Record::Kind::request && !is_block) {
+    take_reply(record, frame, bytes.substr(record.frame_bytes, record.request_bytes));
+    return true;
+  }
+  if (static_cast<std::int32_t>(record.plan - plan_->version()) > 0) return false;
+  if (!is_block) {
+    take_request(record, frame, nullptr, from);
+    return true;
+  }
+  net::Block* block = nullptr;
+  std::memcpy(&block, frame.data(), sizeof(block));
+  context_.blocks.take_over(block);
+  take_request(record, block->bytes(), block, from);
+  return true;
+}
+
+// Requests of one slot must not change places when the map does. So a request is taken by the map
+// that it was routed by, or not at all: some of a session's go back, all later ones do.
 // `block`: what holds the frame, and nothing else; null when it lies in the batch.
 void SharedPipes::take_request(const Record& record, std::string_view frame, net::Block* block,
                                std::uint16_t from) {
   const std::uint16_t place = record.node.place;
-  const bool knows = place < owned_.size() && owned_[place] == record.node &&
-                     pool_.has_node(place);
+  const bool knows = record.plan == plan_->version() && pool_.has_node(place);
   Pipe* const pipe = knows ? &pool_.get(place, record.protocol, record.slot) : nullptr;
   RequestTimes times = record.times;
   times.queued = context_.reactor.now_us();
+  times.begun = not_after(times.begun, times.queued);
   if (pipe != nullptr && !pipe->is_unreachable()) {
     if (block != nullptr) {
       pipe->append(record.token, block, times);
@@ -152,7 +167,8 @@ void SharedPipes::take_request(const Record& record, std::string_view frame, net
     if (pipe->has_room()) return;
     return plan_->entries()[place].signs->full.store(true, std::memory_order_relaxed);
   }
-  // Its map or ours is older: to be routed anew. Or nobody can reach the node.
+  // There is a newer map, by which all that was not sent has gone back, too: to be routed anew.
+  // Or nobody can reach the node.
   ReplyToken token = record.token;
   token.worker = from & ReplyToken::kWorkersMax;
   if (pipe == nullptr) {
@@ -165,11 +181,14 @@ void SharedPipes::take_request(const Record& record, std::string_view frame, net
 
 void SharedPipes::take_reply(const Record& record, std::string_view frame,
                              std::string_view request) {
-  static const net::HostPort kUnnamed;
-  const bool named = record.node.place < addresses_.size();
-  const net::HostPort& node = named ? addresses_[record.node.place] : kUnnamed;
+  static const net::HostPort kUnnamed{"unknown", 0};
+  const std::uint16_t place = record.node.place;
+  const bool named = place < nodes_.size() && nodes_[place] == record.node;
+  const net::HostPort& node = named ? addresses_[place] : kUnnamed;
+  const backend::Micros now = context_.reactor.now_us();
   RequestTimes times = record.times;
-  times.queued = context_.reactor.now_us() - times.queued;
+  times.begun = not_after(times.begun, now);
+  times.queued = now - times.queued;
   switch (record.kind) {
     case Record::Kind::reply:
       --handed_over_;
@@ -240,6 +259,7 @@ bool SharedPipes::publish_to(std::size_t worker) {
 }
 
 void SharedPipes::tick() {
+  if (reading_held_) hold_reading();  // pipes that were made since
   pool_.tick();
   tell_signs();
 }
@@ -265,10 +285,10 @@ void SharedPipes::tell_signs() {
   }
 }
 
-std::uint16_t SharedPipes::place_of(const net::HostPort& node) const {
+SharedNode SharedPipes::shared_node(const net::HostPort& node) const {
   const auto found = std::find(addresses_.begin(), addresses_.end(), node);
-  return found == addresses_.end() ? kNoPlace
-                                   : static_cast<std::uint16_t>(found - addresses_.begin());
+  return found == addresses_.end() ? SharedNode{}
+                                   : nodes_[static_cast<std::size_t>(found - addresses_.begin())];
 }
 
 net::Nanos SharedPipes::next_due() const {
@@ -298,7 +318,7 @@ void SharedPipes::on_reply(const ReplyToken& token, std::string_view frame,
   record.times = times;
   record.times.queued = context_.reactor.now_us() - times.queued;
   // Who asked for a whole reply has no use for the name.
-  record.node.place = token.part == ReplyToken::kWhole ? kNoPlace : place_of(node);
+  if (token.part != ReplyToken::kWhole) record.node = shared_node(node);
   send_back(token, record, frame, {});
 }
 
@@ -309,7 +329,7 @@ void SharedPipes::on_error(const ReplyToken& token, std::string_view frame,
   record.kind = Record::Kind::error;
   record.times = request.times;
   record.times.queued = context_.reactor.now_us() - request.times.queued;
-  record.node.place = place_of(node);
+  record.node = shared_node(node);
   send_back(token, record, frame, request.bytes);
 }
 
@@ -318,7 +338,7 @@ void SharedPipes::on_reply_piece(const ReplyToken& token, std::string_view piece
   if (token.worker == worker_) return sessions_.on_reply_piece(token, piece, last, node);
   Record record;
   record.kind = last ? Record::Kind::last_piece : Record::Kind::piece;
-  record.node.place = place_of(node);
+  record.node = shared_node(node);
   send_back(token, record, piece, {});
 }
 
@@ -330,65 +350,8 @@ void SharedPipes::on_lost(const ReplyToken& token, Lost why, const TakenRequest&
   record.why = why;
   record.times = request.times;
   record.times.queued = context_.reactor.now_us() - request.times.queued;
-  record.node.place = place_of(node);
+  record.node = shared_node(node);
   send_back(token, record, trouble, request.bytes);
-}
-
-Outlet::Standing Outlet::standing() const {
-  if (pipe_ != nullptr) {
-    if (pipe_->is_ready()) return Standing::ready;
-    if (pipe_->trouble().empty()) return Standing::untried;
-    return pipe_->is_unreachable() ? Standing::unreachable : Standing::troubled;
-  }
-  const NodeSigns& signs = *route_->signs;
-  if ((signs.ready.load(std::memory_order_relaxed) & bit_of(protocol_)) != 0) {
-    return Standing::ready;
-  }
-  return signs.troubled.load(std::memory_order_relaxed) ? Standing::troubled : Standing::untried;
-}
-
-bool Outlet::has_room() const {
-  if (pipe_ != nullptr) return pipe_->has_room();
-  return shared_->exchange_.way(shared_->worker_, route_->owner).has_room() &&
-         !route_->signs->full.load(std::memory_order_relaxed);
-}
-
-void Outlet::append(const ReplyToken& token, std::string_view frame, const RequestTimes& times) {
-  if (pipe_ != nullptr) return pipe_->append(token, frame, times);
-  std::memcpy(reserve(frame.size()), frame.data(), frame.size());
-  commit(token, frame.size(), times);
-}
-
-void Outlet::append(const ReplyToken& token, net::Block* frame, const RequestTimes& times) {
-  if (pipe_ != nullptr) return pipe_->append(token, frame, times);
-  net::BlockPool& blocks = shared_->context_.blocks;
-  if (!net::BlockPool::can_move(frame)) {
-    append(token, frame->bytes(), times);
-    return blocks.put(frame);
-  }
-  blocks.give_away(frame);
-  Record record = record_of(token, times);
-  record.kind = Record::Kind::request_block;
-  std::memcpy(reserve(sizeof(frame)), &frame, sizeof(frame));
-  shared_->commit(record, *route_, sizeof(frame));
-}
-
-char* Outlet::reserve(std::size_t size) {
-  return pipe_ != nullptr ? pipe_->reserve(size) : shared_->reserve(route_->owner, size);
-}
-
-void Outlet::commit(const ReplyToken& token, std::size_t size, const RequestTimes& times) {
-  if (pipe_ != nullptr) return pipe_->commit(token, size, times);
-  shared_->commit(record_of(token, times), *route_, size);
-}
-
-Record Outlet::record_of(const ReplyToken& token, const RequestTimes& times) const {
-  Record record;
-  record.token = token;
-  record.times = times;
-  record.slot = slot_;
-  record.protocol = protocol_;
-  return record;
 }
 
 }  // namespace penstock::sharding

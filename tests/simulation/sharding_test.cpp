@@ -57,7 +57,7 @@ class Plant {
             .commands = commands,
             .proxy_cpu = commands * load.proxy_cpu_us[index] * 1e-6 *
                          (1 + normal_(random_) * load.noise),
-            .server_cpu = server_cpu_,
+            .server_cpu = ServerCpu{server_cpu_, 1},
             .p99_us = 500 * (1 + busy),
             .busiest = busy,
             .depth = load.depth,

@@ -17,7 +17,7 @@ using command::equals_ignoring_case;
 class NodeConnection final : public Peer {
  public:
   NodeConnection(SimulatedCluster& cluster, SimulatedNode& node) : cluster_(cluster), node_(node) {
-    node.connections.insert(this);
+    node.connections.push_back(this);
   }
 
   std::shared_ptr<Wire> wire;
@@ -58,7 +58,7 @@ class NodeConnection final : public Peer {
     return cluster_.execute(node_, request, asking, resp3_);
   }
   void leave() {
-    node_.connections.erase(this);
+    std::erase(node_.connections, this);
     delete this;
   }
 
@@ -75,7 +75,7 @@ SimulatedCluster::SimulatedCluster(World& world, int masters) : world_(world) {
 
 SimulatedCluster::~SimulatedCluster() {
   for (auto& [port, each] : nodes_) {
-    for (NodeConnection* connection : std::set(each->connections)) {
+    for (NodeConnection* connection : std::vector(each->connections)) {
       connection->wire->forget_peer();
       delete connection;
     }
@@ -273,7 +273,7 @@ void SimulatedCluster::kill_master(std::size_t shard) {
 }
 
 void SimulatedCluster::disconnect(SimulatedNode& from) {
-  for (NodeConnection* connection : std::set(from.connections)) connection->break_off();
+  for (NodeConnection* connection : std::vector(from.connections)) connection->break_off();
 }
 
 void SimulatedCluster::cut_connections(std::size_t shard) { disconnect(node(masters_[shard])); }
@@ -285,7 +285,7 @@ void SimulatedCluster::stall(std::size_t shard, Nanos duration) {
   world_.after(duration, [this, port = which.port] {
     SimulatedNode& again = node(port);
     again.stalled = false;
-    for (NodeConnection* connection : std::set(again.connections)) connection->process();
+    for (NodeConnection* connection : std::vector(again.connections)) connection->process();
   });
 }
 

@@ -29,7 +29,7 @@ struct SimulatedNode {
   bool loading = false;
   bool stalled = false;            // accepts bytes and does nothing
   Data data;
-  std::set<NodeConnection*> connections;
+  std::vector<NodeConnection*> connections;  // oldest first
 };
 
 class SimulatedCluster {

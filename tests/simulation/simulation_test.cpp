@@ -41,6 +41,7 @@ struct SimulatedWorker {
   std::unique_ptr<cluster::Router> router = std::make_unique<cluster::Router>();
   std::unique_ptr<stats::WorkerStats> stats = std::make_unique<stats::WorkerStats>();
   std::unique_ptr<session::SessionTable> table;
+  Nanos maps_until = 0;  // when the last map that is on its way arrives
 };
 
 // A proxy of a few workers in a simulated world.
@@ -64,7 +65,7 @@ class Simulation {
   session::SessionServices services(std::size_t index, std::uint64_t seed);
   void turn();
   void turn(SimulatedWorker& worker, Nanos deadline);
-  void publish_topology();
+  void publish_topology(Nanos delay_max);
   void connect(SimulatedClient& client);
   void refresh();
   void something_happens();
@@ -107,7 +108,7 @@ Simulation::Simulation(std::uint64_t seed, int count, Trouble trouble, Pipes pip
   if (pipes == Pipes::shared) exchange_.set_mode(sharding::Mode::shared);
   if (pipes == Pipes::mixed) exchange_.set_mode(sharding::Mode::mixed);
   topology_ = cluster::Topology::merged(*topology_, cluster_.view());
-  publish_topology();
+  publish_topology(0);
   for (int i = 0; i < count; ++i) {
     const std::vector<std::string> tags{kTags[static_cast<std::size_t>(i) % kTags.size()],
                                         kTags[static_cast<std::size_t>(i + 1) % kTags.size()],
@@ -142,12 +143,18 @@ std::size_t Simulation::bytes_used() const {
   return total;
 }
 
-// Workers take it over one after the other, as their mailboxes let them.
-void Simulation::publish_topology() {
+// It reaches each worker when it does: one may go by a map that the other does not have yet. Maps
+// stay in their order.
+void Simulation::publish_topology(Nanos delay_max) {
   plan_ = sharding::OwnerPlan::next(*plan_, *topology_, kWorkers);
   for (const auto& worker : workers_) {
-    worker->mailbox.post([&table = *worker->table, topology = topology_, plan = plan_] {
-      table.on_topology(topology, plan);
+    worker->maps_until = std::max(worker->maps_until, world_.now()) +
+                         world_.pick(0, delay_max);
+    world_.at(worker->maps_until, [&worker = *worker, topology = topology_, plan = plan_] {
+      if (worker.table == nullptr) return;
+      worker.mailbox.post([&table = *worker.table, topology, plan] {
+        table.on_topology(topology, plan);
+      });
     });
   }
 }
@@ -189,8 +196,9 @@ void Simulation::turn() {
 }
 
 void Simulation::turn(SimulatedWorker& worker, Nanos deadline) {
-  worker.reactor.turn({.deadline = worker.table->fall_asleep() ? deadline : world_.now()});
-  worker.table->wake_up();
+  std::atomic<bool>* const asleep = worker.table->fall_asleep();
+  worker.reactor.turn({.deadline = asleep == nullptr ? world_.now() : deadline, .asleep = asleep});
+  if (asleep != nullptr) *asleep = false;
   worker.mailbox.drain();
   worker.table->take_mail();
   worker.table->tick();
@@ -214,7 +222,7 @@ void Simulation::refresh() {
       const auto after = cluster::Topology::merged(*topology_, view);
       if (after->same_as(*topology_)) return;
       topology_ = after;
-      publish_topology();
+      publish_topology(500 * kMicrosecond);
     });
   });
 }

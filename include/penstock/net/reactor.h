@@ -6,6 +6,7 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -102,6 +103,7 @@ struct Wait {
   bool busy = false;          // true while requests are outstanding: time-outs may be near
   Nanos batch_wait = 0;       // wait this long for more than one event
   unsigned batch_events = 1;  // so many end that wait
+  std::atomic<bool>* asleep = nullptr;  // set to false as soon as the wait is over
 };
 
 struct ReactorOptions {

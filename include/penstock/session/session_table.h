@@ -39,10 +39,8 @@ class SessionTable final : public backend::ReplySink, public admin::WorkerView {
   void on_topology(std::shared_ptr<const cluster::Topology> topology,
                    std::shared_ptr<const sharding::OwnerPlan> plan);
 
-  // Before a wait; false when it may not be long, because other workers have handed something over.
-  bool fall_asleep();
-  // After it.
-  void wake_up();
+  // As SharedPipes::fall_asleep().
+  std::atomic<bool>* fall_asleep();
   // What other workers have handed over.
   void take_mail();
 

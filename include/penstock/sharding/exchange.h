@@ -18,7 +18,7 @@ class BatchRing;
 // Which pipes sessions use. mixed: unpipelined ones the shared pipes, pipelining ones their own.
 enum class Mode : std::uint8_t { worker, mixed, shared };
 
-// Whether a worker has to be woken, and how. The owner stores, the others load.
+// Whether a worker has to be woken, and how. The owner sets `asleep`; who wakes it clears it.
 struct alignas(64) Doorbell {
   std::atomic<bool> asleep{false};
   std::atomic<net::Reactor*> reactor{nullptr};

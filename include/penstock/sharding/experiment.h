@@ -17,12 +17,19 @@
 
 namespace penstock::sharding {
 
+// CPU of all masters, in seconds since they began. `servers` tells which they are: another number,
+// other servers.
+struct ServerCpu {
+  double seconds = 0;
+  std::uint64_t servers = 0;
+};
+
 // What the proxy did in one period. Periods are Experiment::kPeriodMs apart.
 struct Sample {
   double seconds = 0.1;
   double commands = 0;               // answered
   double proxy_cpu = 0;              // seconds, of the whole process
-  std::optional<double> server_cpu{};  // seconds, of all masters since they began; if asked for
+  std::optional<ServerCpu> server_cpu{};  // if asked for
   double p99_us = 0;                 // of the commands
   double busiest = 0;                // the share of a CPU that the busiest worker used
   double depth = 1;                  // commands in one receive from a client
@@ -47,12 +54,15 @@ class Measure {
 struct Window {
   Measure rate;           // commands per second
   double commands = 0, proxy_cpu = 0, p99_us = 0;
-  std::optional<double> server_cpu_before, server_cpu_after;
+  std::optional<ServerCpu> servers_before, servers_after;
 
   void add(const Sample& sample);
   // Microseconds of CPU per command, the servers' included where it is known.
   double cpu_us(bool with_servers) const;
-  bool knows_servers() const { return server_cpu_before && server_cpu_after; }
+  // Not when a replica has taken over meanwhile: it counts from a beginning of its own.
+  bool knows_servers() const {
+    return servers_before && servers_after && servers_before->servers == servers_after->servers;
+  }
 };
 
 // What an experiment found.

@@ -17,7 +17,7 @@ class LoadSampler {
   explicit LoadSampler(std::vector<const stats::WorkerStats*> workers);
 
   // What happened in the last `seconds`, that is, since the last call.
-  Sample take(double seconds, std::optional<double> server_cpu);
+  Sample take(double seconds, std::optional<ServerCpu> server_cpu);
 
  private:
   // Counters as they were.
@@ -32,6 +32,7 @@ class LoadSampler {
 
   const std::vector<const stats::WorkerStats*> workers_;
   Counts last_;
+  double depth_ = 1, pipelining_ = 0;  // the last that were seen
 };
 
 }  // namespace penstock::sharding

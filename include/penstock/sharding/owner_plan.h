@@ -43,12 +43,15 @@ class OwnerPlan {
                                                std::size_t workers);
 
   const std::vector<Entry>& entries() const { return entries_; }
+  // Grows by one from plan to plan.
+  std::uint32_t version() const { return version_; }
   const Entry* find(const cluster::Endpoint& endpoint) const;
 
  private:
   Entry& place_for(const cluster::Endpoint& endpoint);
 
   std::vector<Entry> entries_;  // by place
+  std::uint32_t version_ = 0;
 };
 
 }  // namespace penstock::sharding

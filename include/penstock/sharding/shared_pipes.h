@@ -43,9 +43,9 @@ class SharedPipes final : public backend::ReplySink {
   // Where a request for a node of the map goes.
   Outlet outlet(cluster::NodeIndex node, resp::Protocol protocol, cluster::Slot slot);
 
-  // Before a wait: says that this worker sleeps. False when it may not, because there is mail.
-  bool fall_asleep();
-  void wake_up();
+  // Before a wait: says that this worker sleeps, so that others wake it. What is to be set to false
+  // as soon as the wait is over; null: it may not sleep, because there is mail.
+  std::atomic<bool>* fall_asleep();
   // Takes in what other workers have handed over: requests for its pipes, replies to its requests.
   void take_mail();
   // Hands over what has gathered; once per turn.
@@ -57,7 +57,8 @@ class SharedPipes final : public backend::ReplySink {
   // When publish() is due again, because a way was full; INT64_MAX: none was.
   net::Nanos next_due() const;
   // Unanswered requests: in pipes of this worker, and handed over to others.
-  std::size_t outstanding() const { return pool_.outstanding() + handed_over_; }
+  std::size_t outstanding() const { return in_pipes() + handed_over_; }
+  std::size_t in_pipes() const { return pool_.outstanding(); }
   // Bytes of what is handed over; trim() gives back what was not used since the last time.
   std::size_t memory() const;
   void trim();
@@ -86,7 +87,8 @@ class SharedPipes final : public backend::ReplySink {
     NodeSigns* signs = nullptr;  // null: the plan does not know the node
   };
 
-  void take_batch(std::string_view batch, std::uint16_t from);
+  bool take_batch(std::string_view batch, std::uint16_t from);
+  bool take_record(const Record& record, std::string_view bytes, std::uint16_t from);
   void take_request(const Record& record, std::string_view frame, net::Block* block,
                     std::uint16_t from);
   void take_reply(const Record& record, std::string_view frame, std::string_view request);
@@ -95,9 +97,9 @@ class SharedPipes final : public backend::ReplySink {
   bool publish_to(std::size_t worker);
   void hold_reading();
   void tell_signs();
-  std::uint16_t place_of(const net::HostPort& node) const;
+  SharedNode shared_node(const net::HostPort& node) const;
   char* reserve(std::uint16_t owner, std::size_t size);
-  void commit(Record record, const Route& route, std::size_t size);
+  void commit(Record record, const Route& route, std::size_t size, std::size_t block_bytes = 0);
 
   Exchange& exchange_;
   const std::uint16_t worker_;
@@ -107,8 +109,9 @@ class SharedPipes final : public backend::ReplySink {
   stats::WorkerStats& stats_;
   std::shared_ptr<const OwnerPlan> plan_ = std::make_shared<OwnerPlan>();
   std::vector<Route> routes_;             // by the router's node index
-  std::vector<SharedNode> owned_;         // by place; what this worker's pool has there
+  std::vector<SharedNode> nodes_;         // by place
   std::vector<net::HostPort> addresses_;  // by place, the last one known
+  std::vector<std::size_t> taken_;        // by worker: bytes taken of the batch at the front
   std::size_t handed_over_ = 0;           // requests that other workers have not answered
   bool reading_held_ = false;  // true while some worker does not take its replies
 };

@@ -83,11 +83,28 @@ TEST_CASE("where clients limit the rate, less CPU decides, the servers' included
       const Mode mode = experiment.mode();
       server_cpu += 1000 * (mode == Mode::shared ? trial_us : 10.0) * 1e-6;
       Sample sample{.commands = 1000, .proxy_cpu = 0.005, .p99_us = 500, .busiest = 0.5};
-      if (experiment.wants_server_cpu()) sample.server_cpu = server_cpu;
+      if (experiment.wants_server_cpu()) sample.server_cpu = ServerCpu{server_cpu, 1};
       experiment.tick(sample);
     }
     CHECK((experiment.mode() == Mode::shared) == (trial_us < 10));
   }
+}
+
+TEST_CASE("a failover in the middle of a trial does not make it look cheap") {
+  Experiment experiment;
+  ServerCpu servers{1000, 1};
+  int ticks_of_trial = 0;
+  for (int i = 0; i < 30 * kSecond; ++i) {
+    ticks_of_trial += experiment.mode() == Mode::shared ? 1 : 0;
+    servers.seconds += 0.01;
+    // The new master has used a little less so far than the old one.
+    if (ticks_of_trial == 15) servers = {servers.seconds - 0.1, 2};
+    Sample sample{.commands = 1000, .proxy_cpu = 0.005, .p99_us = 500, .busiest = 0.5};
+    if (experiment.wants_server_cpu()) sample.server_cpu = servers;
+    experiment.tick(sample);
+  }
+  CHECK(ticks_of_trial > 20);
+  CHECK(experiment.mode() == Mode::worker);
 }
 
 TEST_CASE("cheaper is not better when the slowest commands pay for it") {
