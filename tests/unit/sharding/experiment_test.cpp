@@ -117,6 +117,16 @@ TEST_CASE("cheaper is not better when the slowest commands pay for it") {
   CHECK(experiment.mode() == Mode::worker);
 }
 
+TEST_CASE("where clients get more answers, they do not wait longer, whatever the proxy sees") {
+  Experiment experiment;
+  run(experiment, 30, [](Mode mode) {
+    const bool shared = mode == Mode::shared;
+    return Sample{.commands = shared ? 1015.0 : 1000.0, .proxy_cpu = shared ? 0.004 : 0.005,
+                  .p99_us = shared ? 900.0 : 500.0, .busiest = 0.5};
+  });
+  CHECK(experiment.mode() == Mode::shared);
+}
+
 TEST_CASE("what was found for a busy proxy is used again when it is busy again") {
   Experiment experiment;
   const auto load = [](Mode mode) { return busy(mode, 100'000, 130'000); };
