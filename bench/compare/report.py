@@ -14,7 +14,7 @@ COLUMNS = (
     ("server CPU µs/command", "server_us", 1, 3),
 )
 COUNTS = (("allocations", "allocations", 4), ("sends", "sends", 3), ("turns", "turns", 3),
-          ("handed_over", "handed over", 2), ("wakes", "wakes", 4))
+          ("handed over", "handed_over", 2), ("wakes", "wakes", 4))
 RATIOS = (("proxy CPU", "proxy_us"), ("server CPU", "server_us"), ("commands/s", "rate"))
 
 

@@ -37,8 +37,8 @@ constexpr double kErrors = 3.0;
 // so it must be clearly more, and more than two windows of one mode differ.
 constexpr double kCpuGain = 0.04;
 constexpr double kRateLoss = 0.01;
-// And the slowest hundredth must not pay for it. The proxy sees only its own part of their time, which
-// grows with fuller batches; where clients get more answers, they wait less, whatever it sees.
+// And the slowest hundredth must not pay for it. The proxy sees only its own part of their time,
+// which grows with fuller batches; where clients get more answers, they wait less all the same.
 constexpr double kP99Loss = 1.25;
 constexpr double kMoreAnswers = 0.01;
 

@@ -219,10 +219,8 @@ void SharedPipes::send_back(const ReplyToken& token, Record record, std::string_
   BatchRing& way = exchange_.way(worker_, token.worker);
   char* const out = way.reserve(record.size());
   std::memcpy(out, &record, sizeof(record));
-  std::memcpy(out + sizeof(record), frame.data(), frame.size());
-  if (!request.empty()) {
-    std::memcpy(out + sizeof(record) + frame.size(), request.data(), request.size());
-  }
+  char* const behind = std::copy(frame.begin(), frame.end(), out + sizeof(record));
+  std::copy(request.begin(), request.end(), behind);
   way.commit(record.size());
   stats_.handed_back.add();
   if (way.has_room() || publish_to(token.worker)) [[likely]] return;
