@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "micro/counting_sink.h"
 #include "null_backend/null_reactor.h"
 #include "penstock/sharding/shared_pipes.h"
 
@@ -13,21 +14,6 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kGet = "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000012345\r\n";
-
-struct CountingSink final : backend::ReplySink {
-  void on_reply(const backend::ReplyToken&, std::string_view, const backend::RequestTimes&,
-                const net::HostPort&) override {
-    ++replies;
-  }
-  void on_error(const backend::ReplyToken&, std::string_view, const backend::TakenRequest&,
-                const net::HostPort&) override {}
-  void on_reply_piece(const backend::ReplyToken&, std::string_view, bool,
-                      const net::HostPort&) override {}
-  void on_lost(const backend::ReplyToken&, backend::Lost, const backend::TakenRequest&,
-               const net::HostPort&, std::string_view) override {}
-
-  std::uint64_t replies = 0;
-};
 
 struct Worker {
   Worker(sharding::Exchange& exchange, std::uint16_t index, const cluster::Topology& topology,
@@ -42,7 +28,7 @@ struct Worker {
   net::BlockPool blocks;
   net::Resolver resolver;
   net::Mailbox mailbox;
-  CountingSink sink;
+  bench::CountingSink sink;
   cluster::Router router;
   std::unique_ptr<stats::WorkerStats> stats = std::make_unique<stats::WorkerStats>();
   backend::PipeContext context{.reactor = reactor,

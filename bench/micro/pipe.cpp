@@ -4,26 +4,12 @@
 
 #include <string>
 
+#include "micro/counting_sink.h"
 #include "null_backend/null_reactor.h"
 #include "penstock/backend/pipe.h"
 
 namespace penstock {
 namespace {
-
-struct CountingSink final : backend::ReplySink {
-  void on_reply(const backend::ReplyToken&, std::string_view, const backend::RequestTimes&,
-                const net::HostPort&) override {
-    ++replies;
-  }
-  void on_error(const backend::ReplyToken&, std::string_view, const backend::TakenRequest&,
-                const net::HostPort&) override {}
-  void on_reply_piece(const backend::ReplyToken&, std::string_view, bool,
-                      const net::HostPort&) override {}
-  void on_lost(const backend::ReplyToken&, backend::Lost, const backend::TakenRequest&,
-               const net::HostPort&, std::string_view) override {}
-
-  std::uint64_t replies = 0;
-};
 
 // One connected pipe and what it needs.
 class Bench {
@@ -48,7 +34,7 @@ class Bench {
   net::BlockPool blocks_;
   net::Resolver resolver_;
   net::Mailbox mailbox_;
-  CountingSink sink_;
+  bench::CountingSink sink_;
   backend::PipeContext context_{.reactor = reactor_,
                                 .blocks = blocks_,
                                 .resolver = resolver_,
