@@ -59,4 +59,12 @@ std::optional<std::string> NodeQuery::read() {
   }
 }
 
+void log_in_first(std::vector<std::vector<std::string>>& commands, const std::string& username,
+                  const std::string& password) {
+  if (password.empty()) return;
+  std::vector<std::string> auth{"AUTH", username, password};
+  std::erase(auth, "");
+  commands.insert(commands.begin(), auth);
+}
+
 }  // namespace penstock::cluster

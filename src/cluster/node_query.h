@@ -31,4 +31,8 @@ class NodeQuery {
   std::string buffer_;
 };
 
+// Puts an AUTH in front of the commands when there is a password.
+void log_in_first(std::vector<std::vector<std::string>>& commands, const std::string& username,
+                  const std::string& password);
+
 }  // namespace penstock::cluster

@@ -28,13 +28,8 @@ std::optional<double> field(std::string_view text, std::string_view name) {
 
 std::optional<double> ask(int fd, const NodeLogin& login, std::chrono::milliseconds limit) {
   NodeQuery query(fd, limit);
-  std::vector<std::vector<std::string>> commands;
-  if (!login.password.empty()) {
-    commands.push_back({"AUTH"});
-    if (!login.username.empty()) commands.back().push_back(login.username);
-    commands.back().push_back(login.password);
-  }
-  commands.push_back({"INFO", "cpu"});
+  std::vector<std::vector<std::string>> commands{{"INFO", "cpu"}};
+  log_in_first(commands, login.username, login.password);
   if (!query.send(commands)) return std::nullopt;
   std::optional<std::string> text;
   for (std::size_t i = 0; i < commands.size(); ++i) {

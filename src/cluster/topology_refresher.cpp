@@ -143,11 +143,7 @@ std::optional<View> TopologyRefresher::ask(const Endpoint& node) {
   }
   NodeQuery query(fd, options_.timeout);
   std::vector<std::vector<std::string>> commands(std::begin(kQuestions), std::end(kQuestions));
-  if (!options_.password.empty()) {
-    std::vector<std::string> auth{"AUTH", options_.username, options_.password};
-    std::erase(auth, "");
-    commands.insert(commands.begin(), auth);
-  }
+  log_in_first(commands, options_.username, options_.password);
   if (!query.send(commands)) return std::nullopt;
   std::vector<std::string> answers;
   for (std::size_t i = 0; i < commands.size(); ++i) {
