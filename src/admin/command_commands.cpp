@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "admin/handlers.h"
+#include "penstock/config/glob.h"
 #include "penstock/command/key_finder.h"
 
 namespace penstock::admin {
@@ -198,7 +199,9 @@ std::string filter_list(const resp::Request& request, std::vector<const Command*
     }
     std::erase_if(list, [bit](const Command* each) { return (each->categories >> bit & 1) == 0; });
   } else if (equals_ignoring_case(request[3], "pattern")) {
-    std::erase_if(list, [value](const Command* each) { return !matches_glob(value, each->name); });
+    std::erase_if(list, [value](const Command* each) {
+      return !config::matches_glob(value, each->name);
+    });
   } else {
     return "ERR syntax error";
   }

@@ -38,9 +38,6 @@ std::string info_report(const AdminContext& context, const resp::Request& reques
 // Whether a client's or library's name may be taken over: visible ASCII without spaces.
 bool is_printable_name(std::string_view name);
 
-// The server's glob patterns (*, ?, [a-z], \x), ignoring case.
-bool matches_glob(std::string_view pattern, std::string_view text);
-
 // A HELP reply: one status for each line.
 void reply_help(resp::ReplyWriter& reply, std::initializer_list<std::string_view> lines);
 

@@ -49,6 +49,16 @@ std::uint8_t straight_key_of(const Command& command) {
   return command.key_shape == KeyShape::argument_2 ? 2 : 0;
 }
 
+// PFCOUNT is flagged as a read and may write a better estimate into its key.
+CacheRole cache_role_of(const Command& command) {
+  if (command.cached != Cached::never) return CacheRole::read;
+  const bool writes = command.has(kFlagWrite);
+  if ((command.categories & kCategoryScripting) != 0 && !command.has(kFlagReadonly)) {
+    return command.key_spec_count > 0 ? CacheRole::script : CacheRole::none;
+  }
+  return writes || command.name == "pfcount" ? CacheRole::write : CacheRole::none;
+}
+
 }  // namespace
 
 CommandTable::CommandTable() : CommandTable(generated_commands()) {}
@@ -60,6 +70,7 @@ CommandTable::CommandTable(std::span<const Command> commands)
   for (std::size_t i = 0; i < commands_.size(); ++i) {
     commands_[i].index = static_cast<std::uint16_t>(i);
     commands_[i].key_shape = shape_of(commands_[i]);
+    commands_[i].cache_role = cache_role_of(commands_[i]);
   }
   link_subcommands();
   for (Command& each : commands_) each.straight_key = straight_key_of(each);

@@ -27,6 +27,21 @@ enum class Handling : std::uint8_t {
   container,      // has subcommands only
 };
 
+// Whether the reply cache may keep a read's replies; see data/command-policy.toml.
+enum class Cached : std::uint8_t {
+  never,
+  key,     // it depends on nothing but the value of the first argument's key
+  fields,  // the same, but where single fields of a hash may expire
+};
+
+// What a command is to the reply cache.
+enum class CacheRole : std::uint8_t {
+  none,
+  read,    // may be answered from it
+  write,   // changes its keys, as far as anybody can tell
+  script,  // may change what it does not name, in the slot of its keys
+};
+
 // The flags of COMMAND, one bit each, in the order of kFlagNames.
 enum Flag : std::uint32_t {
   kFlagAdmin = 1U << 0, kFlagAllowBusy = 1U << 1, kFlagAsking = 1U << 2,
@@ -96,6 +111,8 @@ struct Command {
   std::int8_t first_key = 0, last_key = 0, key_step = 0;  // the legacy description
   std::uint8_t servers = 0;
   std::string_view tips = {};       // space separated
+  Cached cached = Cached::never;
+  CacheRole cache_role = CacheRole::none;
   std::array<KeySpec, 3> key_specs = {};
   std::uint8_t key_spec_count = 0;
   std::uint16_t first_subcommand = 0, subcommand_count = 0;

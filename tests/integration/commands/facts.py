@@ -68,9 +68,12 @@ class Facts:
             node_arity[entry[0].decode()] = entry[1]
             stack += entry[9]
         policy, table = script.load_policy(), script.load_commands()
-        # Commands that no server's table has and the policy refuses by name.
-        for name in policy.keys() - table.keys():
+        # The proxy's own commands, and those that no server's table has and the policy refuses.
+        for name in sorted(policy.keys() - table.keys()):
             table[name] = {"redis-8": [name, -2, [], 0, 0, 0, [], [], [], []]}
+            container = table.get(name.split("|")[0])
+            if "|" in name and len(container) == 1 and "redis-8" in container:
+                container["redis-8"][9].append(table[name]["redis-8"])
         self.commands = {}
         for name, versions in sorted(table.items()):
             entry = script.newest(versions)

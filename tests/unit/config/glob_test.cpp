@@ -1,9 +1,9 @@
 // The server's glob patterns.
 // SPDX-License-Identifier: Apache-2.0
-#include "admin/handlers.h"
+#include "penstock/config/glob.h"
 #include "catch.h"
 
-namespace penstock::admin {
+namespace penstock::config {
 
 TEST_CASE("patterns match as the server's do") {
   CHECK(matches_glob("*", ""));
@@ -30,4 +30,4 @@ TEST_CASE("a pattern of many stars takes no time") {
   CHECK_FALSE(matches_glob(alternating + "b", std::string(10'000, 'a')));
 }
 
-}  // namespace penstock::admin
+}  // namespace penstock::config
