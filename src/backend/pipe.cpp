@@ -28,6 +28,11 @@ constexpr std::size_t kPiecesMax = 16;  // of one send: up to 1 MiB
 bool is_over(Micros now, Micros since, Micros limit) { return now - since > limit; }
 bool is_due(Micros now, Micros when) { return static_cast<std::int32_t>(now - when) >= 0; }
 
+RequestTimes unwatched(RequestTimes times) {
+  times.watch = Watch::none;
+  return times;
+}
+
 // One number for a session among those of all workers.
 std::uint64_t session_of(const ReplyToken& token) {
   return std::uint64_t{token.worker} << 32 | token.session;
@@ -39,15 +44,31 @@ Pipe::Pipe(PipeContext& context, net::HostPort node, resp::Protocol protocol)
     : Stream(net::StreamKind::node), context_(context), node_(std::move(node)),
       protocol_(protocol), last_heard_(now()), queue_(context.blocks) {}
 
+Pipe::~Pipe() = default;
+
+// What is large, or written in place, is not watched.
 void Pipe::append(const ReplyToken& token, net::Block* frame, const RequestTimes& times) {
   const std::size_t size = frame->end - frame->begin;
   queue_.adopt(frame);
-  push(token, size, times);
+  push(token, size, unwatched(times));
 }
 
 void Pipe::commit(const ReplyToken& token, std::size_t size, const RequestTimes& times) {
   queue_.commit(size);
-  push(token, size, times);
+  push(token, size, unwatched(times));
+}
+
+void Pipe::append_watched(const ReplyToken& token, std::string_view frame, RequestTimes times) {
+  const bool can = observer_ != nullptr && state_ == State::ready;
+  if (!can || !observer_->before(frame, times.watch)) return append(token, frame, unwatched(times));
+  queue_.append_whole(frame);
+  push(token, frame.size(), times);
+  observer_->after(frame, times.watch);
+}
+
+void Pipe::append_companion(std::string_view frame) {
+  queue_.append_whole(frame);
+  push(ReplyToken{}, frame.size(), {now(), now(), 0, false, Watch::companion});
 }
 
 bool Pipe::is_unreachable() const {
@@ -140,6 +161,7 @@ void Pipe::become_ready() {
   if (!reads_) context_.reactor.stop_receive(*this);
   // Waiting for a connection was bounded by the retry deadline; the time-out of the answer begins.
   for (std::size_t i = 0; i < requests_.size(); ++i) requests_[i].times.queued = now();
+  if (observer_ != nullptr) observer_->on_up();
   mark_dirty();
 }
 
@@ -150,6 +172,7 @@ void Pipe::disconnect(std::string why) {
   if (!retiring_) LOG_LIMITED(warn, "node {}: {}", net::to_string(node_), why);
   if (!retiring_) context_.on_trouble();
   trouble_ = std::move(why);
+  if (observer_ != nullptr && state_ == State::ready) observer_->on_down();
   state_ = State::closing;
   context_.reactor.close(*this);
 }
@@ -191,7 +214,8 @@ void Pipe::sort_out_requests() {
   std::unordered_set<std::uint64_t> wrote;  // sessions with a lost write
   for (auto each = all.rbegin(); each != all.rend(); ++each) {
     Entry& entry = each->entry;
-    if (entry.expired) continue;
+    if (entry.expired || entry.times.watch == Watch::companion) continue;
+    entry.times.watch = Watch::none;
     const bool cut_short = each->why == Lost::cut_short;
     const bool repeatable = entry.times.repeatable && entry.times.attempts < kReadAttemptsMax;
     const bool keep = !each->was_sent ||
@@ -238,6 +262,7 @@ void Pipe::return_unsent() {
 }
 
 void Pipe::tick() {
+  if (observer_ != nullptr && !retiring_) observer_->tick();
   switch (state_) {
     case State::ready:
       if (reads_) expire_sent();  // or what it has sent is not looked at
@@ -322,7 +347,8 @@ void Pipe::shut_down() {
 bool Pipe::retire() {
   retiring_ = true;
   if (state_ == State::ready && requests_.empty()) disconnect("it left the cluster");
-  return (state_ == State::idle || state_ == State::backing_off) && requests_.empty();
+  const bool closed = state_ == State::idle || state_ == State::backing_off;
+  return observer_is_done() && closed && requests_.empty();
 }
 
 }  // namespace penstock::backend

@@ -23,6 +23,7 @@ void PipePool::set_node(std::uint16_t index, const net::HostPort& address) {
 
 void PipePool::make_pipe(std::uint16_t index, resp::Protocol protocol, std::size_t place) {
   pipes_[place] = std::make_unique<Pipe>(context_, *addresses_[index], protocol);
+  if (context_.observe) pipes_[place]->set_observer(context_.observe(*pipes_[place]));
 }
 
 void PipePool::remove_node(std::uint16_t index) {

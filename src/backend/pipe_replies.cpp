@@ -21,6 +21,9 @@ constexpr std::size_t kHeldBackMax = 32 * 1024;
 // announces a longer one is not a node.
 constexpr std::size_t kCollectedMax = 1 << 20;
 
+// A push may name many keys.
+constexpr std::size_t kPushMax = 64 << 20;
+
 // How much is copied at least behind the beginning of a torn reply, to find out its length.
 constexpr std::size_t kTornStep = 512;
 
@@ -29,8 +32,10 @@ bool is_large_kind(char type) {
   return type == '$' || type == '*' || type == '%' || type == '~' || type == '=';
 }
 
+std::size_t most_of(char type) { return type == '>' ? kPushMax : kCollectedMax; }
+
 bool is_beyond_reason(char type, std::size_t known_bytes) {
-  return known_bytes > kCollectedMax && !is_large_kind(type);
+  return known_bytes > most_of(type) && !is_large_kind(type);
 }
 
 }  // namespace
@@ -41,7 +46,20 @@ void Pipe::on_data(std::string_view bytes) {
   take_replies(bytes);
 }
 
+void Pipe::tell_observer(const Entry& entry, std::string_view reply) {
+  observer_->on_watched(entry.times.watch, queue_.front(entry.bytes), reply);
+}
+
+// Nobody waits for the reply any more, or somebody else looks at it, too; false: nobody else does.
+bool Pipe::pass_on_unusual(const Entry& entry, std::string_view frame) {
+  if (entry.times.watch != Watch::none) {
+    tell_observer(entry, entry.expired ? std::string_view() : frame);
+  }
+  return entry.expired || entry.times.watch == Watch::companion;
+}
+
 inline void Pipe::pass_on(const Entry& entry, std::string_view frame) {
+  if (entry.is_unusual() && pass_on_unusual(entry, frame)) [[unlikely]] return;
   if (frame[0] != '-') [[likely]] {
     return context_.sink.on_reply(entry.token, frame, entry.times, node_);
   }
@@ -53,7 +71,7 @@ void Pipe::take_short_replies(std::string_view& bytes) {
   for (std::size_t size; (size = resp::short_reply_size(bytes)) > 0 && front_was_sent();) {
     const Entry& entry = requests_.front();
     ++stats_.replies;
-    if (!entry.expired) pass_on(entry, bytes.substr(0, size));
+    pass_on(entry, bytes.substr(0, size));
     finish_front();
     bytes.remove_prefix(size);
   }
@@ -113,7 +131,7 @@ bool Pipe::take_torn(std::string_view& bytes) {
   const ScanStatus status = scanner_.scan(held);
   const std::size_t known = held.size() + scanner_.missing(held.size());
   if (status == ScanStatus::error || (!streaming_ && is_beyond_reason(held[0], known)) ||
-      held.size() - scanner_.settled(held.size()) > kCollectedMax) {
+      held.size() - scanner_.settled(held.size()) > most_of(held[0])) {
     disconnect("it sent what is no reply");
     return false;
   }
@@ -138,12 +156,15 @@ bool Pipe::take_torn(std::string_view& bytes) {
 
 bool Pipe::deliver(std::string_view frame) {
   scanner_.reset();
-  if (frame[0] == '>') [[unlikely]] return true;  // nobody here asked for pushes
+  if (frame[0] == '>') [[unlikely]] {
+    if (observer_ != nullptr) observer_->on_push(frame);
+    return true;
+  }
   if (state_ == State::handshaking) [[unlikely]] return answer_handshake(frame);
   if (!front_was_sent()) [[unlikely]] return refuse_reply_to_nothing();
   const Entry entry = requests_.front();
   ++stats_.replies;
-  if (!entry.expired) pass_on(entry, frame);
+  pass_on(entry, frame);
   finish_front();
   return state_ == State::ready;
 }
@@ -154,6 +175,7 @@ bool Pipe::deliver_piece(std::string_view piece, bool last) {
   const Entry entry = requests_.front();
   streaming_ = !last;
   if (!entry.expired) context_.sink.on_reply_piece(entry.token, piece, last, node_);
+  if (last && entry.times.watch != Watch::none) tell_observer(entry, {});
   if (!last) {
     // While bytes flow, the request has not timed out.
     requests_.front().times.queued = now();

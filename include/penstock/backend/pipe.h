@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "penstock/backend/handshake.h"
+#include "penstock/backend/pipe_observer.h"
 #include "penstock/backend/reply_sink.h"
 #include "penstock/backend/ring.h"
 #include "penstock/net/mailbox.h"
@@ -59,11 +60,16 @@ struct PipeContext {
   std::minstd_rand random;             // jitter of reconnects
   std::vector<Pipe*> dirty{};          // have something to send at the end of the turn
   std::size_t outstanding = 0;         // requests taken and not answered, over all pipes
+  // Who looks at a new pipe; null: nobody looks at any.
+  std::function<std::shared_ptr<PipeObserver>(Pipe&)> observe{};
 };
 
 class Pipe final : public net::Stream {
  public:
   Pipe(PipeContext& context, net::HostPort node, resp::Protocol protocol);
+  ~Pipe() override;
+
+  void set_observer(std::shared_ptr<PipeObserver> observer) { observer_ = std::move(observer); }
 
   const net::HostPort& node() const { return node_; }
   resp::Protocol protocol() const { return protocol_; }
@@ -71,9 +77,12 @@ class Pipe final : public net::Stream {
   // Takes a request; its bytes are copied. Connects when there is no connection.
   [[gnu::always_inline]] void append(const ReplyToken& token, std::string_view frame,
                                      const RequestTimes& times) {
+    if (times.watch != Watch::none) [[unlikely]] return append_watched(token, frame, times);
     queue_.append_whole(frame);
     push(token, frame.size(), times);
   }
+  // Takes a request of the observer's.
+  void append_companion(std::string_view frame);
   // Takes a request with the block that holds it, and nothing else.
   void append(const ReplyToken& token, net::Block* frame, const RequestTimes& times);
   // Room for a request of `size` bytes, to be written in place and then appended with commit().
@@ -104,7 +113,7 @@ class Pipe final : public net::Stream {
   void go_on_reading();
   // Closes now and stays closed.
   void shut_down();
-  bool is_shut_down() const { return retiring_ && !is_open(); }
+  bool is_shut_down() { return retiring_ && !is_open() && observer_is_done(); }
 
   std::size_t in_flight() const { return requests_.size(); }
   std::size_t queued_bytes() const { return queue_.size(); }
@@ -118,6 +127,10 @@ class Pipe final : public net::Stream {
     std::uint32_t bytes;
     RequestTimes times;
     bool expired;  // true exactly when it was reported as timed out
+
+    bool is_unusual() const {
+      return (static_cast<unsigned>(times.watch) | static_cast<unsigned>(expired)) != 0;
+    }
   };
 
   // A request of a connection that is gone.
@@ -127,6 +140,11 @@ class Pipe final : public net::Stream {
     bool was_sent;
     Lost why;  // if it cannot be sent again
   };
+
+  void append_watched(const ReplyToken& token, std::string_view frame, RequestTimes times);
+  bool pass_on_unusual(const Entry& entry, std::string_view frame);
+  void tell_observer(const Entry& entry, std::string_view reply);
+  bool observer_is_done() { return observer_ == nullptr || observer_->retire(); }
 
   void on_connected(int error) override;
   void on_data(std::string_view bytes) override;
@@ -212,6 +230,7 @@ class Pipe final : public net::Stream {
   Handshake handshake_;
   std::string trouble_;
   PipeStats stats_;
+  std::shared_ptr<PipeObserver> observer_;  // or null
   // For the resolver's answer, which may come when the pipe is gone.
   std::shared_ptr<Pipe*> self_ = std::make_shared<Pipe*>(this);
 };

@@ -13,12 +13,22 @@ namespace penstock::backend {
 // Times of requests: microseconds of the worker's clock, modulo 2^32; compare differences only.
 using Micros = std::uint32_t;
 
+// What a pipe's observer wants to know of a request; see pipe_observer.h.
+enum class Watch : std::uint8_t {
+  none,
+  read,         // a read whose reply may be kept
+  passing,      // a read whose reply is not to be kept, of a key that may be
+  own_write,    // a write whose value may be kept
+  companion,    // sent by the observer with one of these, or for itself: nobody else gets its reply
+};
+
 // What a pipe remembers of a request besides its bytes.
 struct RequestTimes {
   Micros begun = 0;            // when the client's bytes were read, kept over retries
   Micros queued = 0;           // when this pipe took it
   std::uint8_t attempts = 0;   // how often it was sent somewhere before
   bool repeatable = false;     // a read: may be sent again although its outcome is unknown
+  Watch watch = Watch::none;   // on this connection; a request that is sent again is not watched
 };
 
 // A request that a pipe took; the bytes are good for the call only.
