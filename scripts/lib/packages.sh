@@ -7,7 +7,7 @@
 packages_for() {
   case "$1" in
     build) echo g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config liburing-dev \
-                libfmt-dev libspdlog-dev libtomlplusplus-dev libcli11-dev ;;
+                libfmt-dev libspdlog-dev libtomlplusplus-dev libcli11-dev libxxhash-dev ;;
     run) echo redis-server:redis-server redis-cli:redis-tools ;;
     test) echo python3:python3 python3-redis node:nodejs npm:npm catch2 libbenchmark-dev git:git \
                valgrind:valgrind setarch:util-linux ;;

@@ -42,6 +42,15 @@ struct WorkerStats {
   // Shared pipes: requests and replies handed to other workers, in how many batches, and how often
   // the other one had to be woken; sessions that changed their pipes.
   Counter handed_over, handed_back, batches_handed_over, wakes, pipe_switches;
+  // Reply cache. Reads that could have been kept: answered from it, by another read's reply, or by
+  // a node. Replies kept of reads and of own writes; asked for and not kept, because something came
+  // in between or the key is absent. Entries dropped, by why; what the nodes announced.
+  Counter cache_hits, cache_joined, cache_misses;
+  Counter cache_writes;  // of keys, by clients
+  Counter cache_fills, cache_writes_kept, cache_void, cache_absent;
+  Counter cache_dropped_written, cache_dropped_announced, cache_slots_forgotten, cache_flushes;
+  Counter cache_pushes, cache_keys_announced;
+  Counter cache_trackers, cache_trackers_up;  // now
   // For the sharding experiment: receives from clients and the CPU that the worker's thread has
   // used, brought up to date every 50 ms; how often a look at some session found requests in
   // flight, and more than one of them.
