@@ -144,6 +144,8 @@ void NullProxy::add_worker() {
       .router = worker.router,
       .exchange = exchange_,
       .stats = worker.stats,
+      .cache = cache_,
+      .tracking = tracking_,
       .memory_used = [] { return std::size_t{0}; },
       .memory_limit = SIZE_MAX,
       .local = *local_,

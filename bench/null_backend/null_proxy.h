@@ -56,6 +56,8 @@ class NullProxy {
   std::unique_ptr<Reactor> reactor_;  // of all workers: there are no threads
   net::Resolver resolver_;
   sharding::Exchange exchange_;
+  cache::ReplyCache cache_{1 << 20, 2, 1};
+  cache::TrackingOptions tracking_;
   admin::ServerView view_;
   std::shared_ptr<const cluster::Topology> topology_;
   std::unique_ptr<admin::LocalCommands> local_;

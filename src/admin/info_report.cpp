@@ -290,6 +290,40 @@ void sharding_section(Lines& lines, const Report& report) {
   for (const auto& [name, counter] : counters) lines.add(name, report.sum(counter));
 }
 
+void reply_cache_section(Lines& lines, const Report& report) {
+  const CacheReport cache = report.server().cache();
+  lines.add("reply_cache_enabled", cache.enabled ? 1 : 0);
+  lines.add("reply_cache_state", cache.state);
+  lines.add("reply_cache_saved_per_cost", fmt::format("{:.2f}", cache.balance));
+  lines.add("reply_cache_max_bytes_per_worker", cache.max_bytes_per_worker);
+  lines.add("reply_cache_entries", cache.entries);
+  lines.add("reply_cache_bytes", cache.bytes);
+  lines.add("reply_cache_evictions", cache.evictions);
+  lines.add("reply_cache_expired", cache.expired);
+  const std::pair<std::string_view, stats::Counter WorkerStats::*> counters[] = {
+      {"reply_cache_hits", &WorkerStats::cache_hits},
+      {"reply_cache_joined", &WorkerStats::cache_joined},
+      {"reply_cache_misses", &WorkerStats::cache_misses},
+      {"reply_cache_writes", &WorkerStats::cache_writes},
+      {"reply_cache_fills", &WorkerStats::cache_fills},
+      {"reply_cache_writes_kept", &WorkerStats::cache_writes_kept},
+      {"reply_cache_void_fills", &WorkerStats::cache_void},
+      {"reply_cache_absent_keys", &WorkerStats::cache_absent},
+      {"reply_cache_dropped_by_own_writes", &WorkerStats::cache_dropped_written},
+      {"reply_cache_dropped_by_announcements", &WorkerStats::cache_dropped_announced},
+      {"reply_cache_slots_forgotten", &WorkerStats::cache_slots_forgotten},
+      {"reply_cache_node_flushes", &WorkerStats::cache_flushes},
+      {"reply_cache_pushes", &WorkerStats::cache_pushes},
+      {"reply_cache_keys_announced", &WorkerStats::cache_keys_announced},
+      {"reply_cache_trackers", &WorkerStats::cache_trackers},
+      {"reply_cache_trackers_up", &WorkerStats::cache_trackers_up}};
+  for (const auto& [name, counter] : counters) lines.add(name, report.sum(counter));
+  const auto hits = static_cast<double>(report.sum(&WorkerStats::cache_hits));
+  const double reads = hits + static_cast<double>(report.sum(&WorkerStats::cache_joined) +
+                                                  report.sum(&WorkerStats::cache_misses));
+  lines.add("reply_cache_hit_ratio", fmt::format("{:.4f}", reads == 0 ? 0 : hits / reads));
+}
+
 void topology_section(Lines& lines, const Report& report) {
   const ServerView& server = report.server();
   const auto topology = server.topology();
@@ -326,6 +360,7 @@ constexpr Section kSections[] = {
     {"Workers", workers_section},
     {"Backends", backends_section},
     {"Sharding", sharding_section},
+    {"Reply_cache", reply_cache_section},
     {"Topology", topology_section},
 };
 

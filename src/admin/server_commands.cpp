@@ -1,4 +1,4 @@
-// INFO, CONFIG and ROLE.
+// INFO, CONFIG, ROLE and CACHE.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "admin/handlers.h"
+#include "penstock/config/glob.h"
 #include "penstock/command/key_finder.h"
 
 namespace penstock::admin {
@@ -99,6 +100,9 @@ std::map<std::string, std::string> parameters(const ServerView& server) {
     out[name] = quoted ? value.substr(1, value.size() - 2) : value;
   }
   out["backend.sharding"] = config::name_of(server.sharding().wanted);
+  const CacheReport cache = server.cache();
+  out["reply_cache.enabled"] = cache.enabled ? "true" : "false";
+  out["reply_cache.max_bytes_per_worker"] = config::print_size(cache.max_bytes_per_worker);
   return out;
 }
 
@@ -107,7 +111,7 @@ void config_get(LocalCall& call, const AdminContext& context) {
   for (const auto& [name, value] : parameters(context.server)) {
     for (std::size_t i = 2; i < call.request.size(); ++i) {
       const std::string_view wanted = call.request[i];
-      if (!matches_glob(wanted, name)) continue;
+      if (!config::matches_glob(wanted, name)) continue;
       // A name that is no pattern comes back as it was spelt.
       const bool pattern = wanted.find_first_of("[*?") != std::string_view::npos;
       found.emplace_back(pattern ? std::string_view(name) : wanted, value);
@@ -121,10 +125,42 @@ void config_get(LocalCall& call, const AdminContext& context) {
   }
 }
 
-// backend.sharding is what can change while the proxy runs.
+// What CONFIG SET was asked for.
+struct Changes {
+  std::optional<config::Sharding> sharding;
+  std::optional<bool> cache_enabled;
+  std::optional<std::uint64_t> cache_bytes;
+};
+
+// What is wrong with a new value; empty: nothing, and it is among the changes.
+std::string take_change(const std::string& name, std::string_view value, Changes& changes) {
+  const auto set = [](auto& change, auto wanted) -> std::string {
+    if (change) return "duplicate parameter";
+    change = wanted;
+    return "";
+  };
+  if (name == "backend.sharding") {
+    const auto sharding = config::sharding_named(value);
+    if (!sharding) return "argument(s) must be one of the following: auto, worker, shared";
+    return set(changes.sharding, *sharding);
+  }
+  const bool enables = name == "reply_cache.enabled";
+  if (!enables && name != "reply_cache.max_bytes_per_worker") {
+    return "it can't change while the proxy runs";
+  }
+  if (enables && (value == "yes" || value == "no")) value = value == "yes" ? "true" : "false";
+  try {
+    const config::Config wanted = config::load("", {fmt::format("{}={}", name, value)});
+    return enables ? set(changes.cache_enabled, wanted.reply_cache.enabled)
+                   : set(changes.cache_bytes, wanted.reply_cache.max_bytes_per_worker);
+  } catch (const config::ConfigError& error) {
+    return error.what();
+  }
+}
+
 void config_set(LocalCall& call, const AdminContext& context) {
   if (call.request.size() % 2 != 0) return call.reply.error("ERR syntax error");
-  std::optional<config::Sharding> sharding;
+  Changes changes;
   const auto known = parameters(context.server);
   for (std::size_t i = 2; i < call.request.size(); i += 2) {
     const auto is_it = [&](const auto& parameter) {
@@ -136,16 +172,23 @@ void config_set(LocalCall& call, const AdminContext& context) {
           fmt::format("ERR Unknown option or number of arguments for CONFIG SET - '{}'",
                       resp::shown(call.request[i])));
     }
-    const auto fail = [&](std::string_view why) {
-      call.reply.error(fmt::format(
-          "ERR CONFIG SET failed (possibly related to argument '{}') - {}", parameter->first, why));
-    };
-    if (parameter->first != "backend.sharding") return fail("it can't change while the proxy runs");
-    if (sharding) return fail("duplicate parameter");
-    sharding = config::sharding_named(call.request[i + 1]);
-    if (!sharding) return fail("argument(s) must be one of the following: auto, worker, shared");
+    const std::string why = take_change(parameter->first, call.request[i + 1], changes);
+    if (why.empty()) continue;
+    return call.reply.error(
+        fmt::format("ERR CONFIG SET failed (possibly related to argument '{}') - {}",
+                    parameter->first, resp::shown(why)));
   }
-  context.server.set_sharding(*sharding);
+  if (changes.sharding) context.server.set_sharding(*changes.sharding);
+  if (changes.cache_bytes) context.server.resize_cache(*changes.cache_bytes);
+  if (changes.cache_enabled) context.server.enable_cache(*changes.cache_enabled);
+  call.reply.status("OK");
+}
+
+void cache_flush(LocalCall& call, const AdminContext& context) {
+  if (call.request.size() != 2) {
+    return call.reply.error("ERR wrong number of arguments for 'cache|flush' command");
+  }
+  context.server.flush_cache();
   call.reply.status("OK");
 }
 
@@ -171,6 +214,7 @@ constexpr NamedHandler kHandlers[] = {
     {"config|set", config_set},
     {"config|help", config_help},
     {"role", role},
+    {"cache|flush", cache_flush},
 };
 
 }  // namespace

@@ -217,12 +217,24 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   return lines;
 }
 
+// The servers refuse to announce prefixes of which one is the beginning of another.
+void check_prefixes(const std::vector<std::string>& prefixes) {
+  for (const std::string& one : prefixes) {
+    for (const std::string& other : prefixes) {
+      if (&one == &other || !one.starts_with(other)) continue;
+      throw ConfigError(fmt::format(
+          "reply_cache.prefixes: \"{}\" begins with \"{}\"; leave out the longer one", one, other));
+    }
+  }
+}
+
 }  // namespace
 
 Config load(const std::string& file, const std::vector<std::string>& overrides) {
   Config config;
   if (!file.empty()) read_file(config, file);
   for (const std::string& each : overrides) apply_override(config, each);
+  check_prefixes(config.reply_cache.prefixes);
   return config;
 }
 

@@ -85,13 +85,13 @@ Key secret(std::string name, Member<std::string> member, std::string comment) {
   return key;
 }
 
-// A list of one text or more.
+// A list of texts; at least one, unless it may be empty.
 Key texts(std::string name, Member<std::vector<std::string>> member, Check check,
-          std::string allowed, std::string comment) {
+          std::string allowed, std::string comment, bool may_be_empty = false) {
   return {std::move(name), std::move(comment), std::move(allowed), false,
           [=](Config& config, const toml::node& node) -> const toml::node* {
             const toml::array* array = node.as_array();
-            if (array == nullptr || array->empty()) return &node;
+            if (array == nullptr || (array->empty() && !may_be_empty)) return &node;
             std::vector<std::string> values;
             for (const toml::node& element : *array) {
               const auto value = element.value_exact<std::string>();
@@ -186,16 +186,6 @@ Key word(std::string name, Member<std::string> member, const std::vector<std::st
   Names<std::string> names;
   for (const std::string& each : words) names.emplace_back(each, each);
   return choice<std::string>(std::move(name), member, names, std::move(comment));
-}
-
-// A feature that is not there yet: its key exists, and only "off" is taken.
-Key off(std::string name, Member<bool> member, std::string comment) {
-  Key key = flag(std::move(name), member, std::move(comment));
-  key.allowed = "false (true is not supported yet)";
-  key.read = [](Config&, const toml::node& node) {
-    return node.value_exact<bool>() == false ? nullptr : &node;
-  };
-  return key;
 }
 
 constexpr std::array<std::pair<const char*, Sharding>, 3> kShardingNames{
@@ -294,9 +284,39 @@ void add_backend(std::vector<Key>& keys) {
                           "times this long without an answer ends it."));
 }
 
+void add_reply_cache(std::vector<Key>& keys) {
+  keys.push_back(flag("reply_cache.enabled", MEMBER(reply_cache.enabled),
+                      "Answer hot reads from memory that the nodes keep coherent."));
+  keys.push_back(size("reply_cache.max_bytes_per_worker",
+                      MEMBER(reply_cache.max_bytes_per_worker), kMb, 64 * kGb,
+                      "Memory for replies, with all that surrounds them. The workers have it "
+                      "together."));
+  keys.push_back(duration("reply_cache.max_age", MEMBER(reply_cache.max_age), milliseconds(10),
+                          hours(1), "No reply is served for longer, whatever the nodes say. An "
+                          "entry never outlives its key either."));
+  keys.push_back(duration("reply_cache.max_staleness", MEMBER(reply_cache.max_staleness),
+                          milliseconds(40), seconds(60),
+                          "Nothing is served of a node that has not proven within this time that "
+                          "it still announces changes: how old a read may be when a node is cut "
+                          "off."));
+  keys.push_back(choice<Tracking>("reply_cache.tracking", MEMBER(reply_cache.tracking),
+                                  {{"broadcast", Tracking::broadcast}, {"optin", Tracking::optin}},
+                                  "broadcast: the nodes announce every key that somebody else "
+                                  "writes, and values that clients write are kept. optin: the "
+                                  "nodes remember which keys were read."));
+  keys.push_back(flag("reply_cache.may_rest", MEMBER(reply_cache.may_rest),
+                      "Let the cache rest for a while, half a minute to eight, whenever it costs "
+                      "the nodes more than it saves them."));
+  keys.push_back(texts("reply_cache.prefixes", MEMBER(reply_cache.prefixes), is_any,
+                       "a list of texts of which none begins with another, or an empty list",
+                       "Keep only keys that begin with one of these; with broadcast the nodes "
+                       "announce no others. Empty: all keys.", true));
+  keys.push_back(texts("reply_cache.never", MEMBER(reply_cache.never), is_any,
+                       "a list of texts, or an empty list",
+                       "Patterns of keys that are never kept: *, ?, [a-z].", true));
+}
+
 void add_rest(std::vector<Key>& keys) {
-  keys.push_back(off("reply_cache.enabled", MEMBER(reply_cache.enabled),
-                     "Answer hot reads from memory. Not supported yet."));
   keys.push_back(size("limits.client_output", MEMBER(limits.client_output), 64 * kKb, 4 * kGb - 1,
                       "Replies that wait for one client to read them; beyond, it is closed."));
   keys.push_back(size("limits.client_output_soft", MEMBER(limits.client_output_soft), 4 * kKb,
@@ -348,6 +368,7 @@ const std::vector<Key>& schema() {
     add_io(all);
     add_cluster(all);
     add_backend(all);
+    add_reply_cache(all);
     add_rest(all);
     return all;
   }();

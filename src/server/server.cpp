@@ -23,6 +23,7 @@
 #include "penstock/net/dial.h"
 #include "penstock/net/resolver.h"
 #include "penstock/net/sockets.h"
+#include "server/cache_control.h"
 #include "server/gather.h"
 #include "server/limits.h"
 #include "server/listener.h"
@@ -63,6 +64,16 @@ std::vector<int> usable_cpus() {
   return cpus;
 }
 
+cache::TrackingOptions tracking_options(const config::Config& config) {
+  const auto nanos = [](config::Duration duration) { return duration.count() * 1000; };
+  const auto& wanted = config.reply_cache;
+  return {.mode = wanted.tracking == config::Tracking::optin ? cache::Tracking::optin
+                                                             : cache::Tracking::broadcast,
+          .filter = {wanted.prefixes, wanted.never},
+          .max_age = nanos(wanted.max_age),
+          .max_staleness = nanos(wanted.max_staleness)};
+}
+
 sigset_t handled_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -97,16 +108,22 @@ struct Server::Parts {
   const command::CommandTable commands;
   admin::ServerView view;
   sharding::Exchange exchange{worker_count()};
+  cache::ReplyCache cache{config.reply_cache.max_bytes_per_worker * worker_count(), worker_count(),
+                          std::random_device{}()};
+  const cache::TrackingOptions tracking{tracking_options(config)};
   Workers workers;
   net::Resolver resolver;  // goes before the workers, to whom it answers
   std::vector<std::unique_ptr<ClientListener>> listeners;
   std::unique_ptr<cluster::TopologyRefresher> refresher;
   std::unique_ptr<ShardingControl> sharding;
+  std::unique_ptr<CacheControl> cache_control;
   Shared shared{.config = config,
                 .commands = commands,
                 .view = view,
                 .resolver = resolver,
                 .exchange = exchange,
+                .cache = cache,
+                .tracking = tracking,
                 .request_refresh = [this] { refresher->request(); },
                 .cluster_trouble = [this] { return refresher->last_error(); },
                 .gather = [this](admin::GatherJob job, std::size_t asker,
@@ -129,6 +146,10 @@ void Server::Parts::build_view() {
   view.topology = [this] { return refresher->current(); };
   view.sharding = [this] { return sharding->report(); };
   view.set_sharding = [this](config::Sharding wanted) { sharding->set(wanted); };
+  view.cache = [this] { return cache_control->report(); };
+  view.enable_cache = [this](bool on) { cache_control->enable(on); };
+  view.resize_cache = [this](std::uint64_t bytes) { cache_control->resize(bytes); };
+  view.flush_cache = [this] { cache_control->flush(); };
   view.ops_per_second = [this] { return ops_per_second.load(std::memory_order_relaxed); };
 }
 
@@ -327,6 +348,8 @@ Server::Server(const config::Config& config) : parts_(std::make_unique<Parts>(co
   parts_->start_workers();
   parts_->start_refresher();
   parts_->start_sharding();
+  parts_->cache_control = std::make_unique<CacheControl>(parts_->cache, parts_->config,
+                                                         parts_->view.workers);
   parts_->start_listening();
   spdlog::info("penstock {} serves with {} workers on {}", PENSTOCK_VERSION,
                parts_->workers.size(), parts_->view.engine);
@@ -346,6 +369,7 @@ int Server::run() {
     const int signal = sigtimedwait(&signals, nullptr, &kMainTurn);
     parts_->update_rate();
     parts_->sharding->tick();
+    parts_->cache_control->tick();
     const bool stops = signal == SIGTERM || signal == SIGINT;
     if (stops && drain_until > 0) {
       spdlog::warn("told to stop again: stopping now");

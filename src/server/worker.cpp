@@ -140,6 +140,8 @@ session::SessionServices Worker::services() {
           .router = *router_,
           .exchange = shared_.exchange,
           .stats = *stats_,
+          .cache = shared_.cache,
+          .tracking = shared_.tracking,
           .memory_used = shared_.memory_used,
           .memory_limit = shared_.memory_limit,
           .local = *local_,

@@ -33,6 +33,8 @@ struct Shared {
   admin::ServerView& view;
   net::Resolver& resolver;
   sharding::Exchange& exchange;
+  cache::ReplyCache& cache;
+  const cache::TrackingOptions& tracking;
   std::function<void()> request_refresh;
   std::function<std::string()> cluster_trouble;
   std::function<void(admin::GatherJob, std::size_t asker, std::function<void(std::string)>)> gather;

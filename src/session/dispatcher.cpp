@@ -75,6 +75,13 @@ Taken Dispatcher::by_keys(Session& session, const Command& command, const resp::
 }
 
 Taken Dispatcher::handle(Session& session, const Command& command, const resp::Request& request) {
+  if (context_.caching && command.cache_role != command::CacheRole::none) {
+    return with_cache(session, command, request);
+  }
+  return route(session, command, request);
+}
+
+Taken Dispatcher::route(Session& session, const Command& command, const resp::Request& request) {
   switch (command.handling) {
     case Handling::local: return local(session, command, request);
     case Handling::split_values:
@@ -98,14 +105,19 @@ Taken Dispatcher::handle(Session& session, const Command& command, const resp::R
   return unknown_subcommand(session, command, request);
 }
 
+Taken Dispatcher::to_slot(Session& session, const Command& command, const resp::Request& request,
+                          cluster::Slot slot, bool several_keys, backend::Watch watch) {
+  return straight_to_slot(session, command, request, slot, several_keys, watch);
+}
+
 // The slot has no owner, or its owner no connection or no room, or the request is large, or it goes
 // through a shared pipe.
 Taken Dispatcher::to_slot_unusual(Session& session, const Command& command,
                                   const resp::Request& request, cluster::Slot slot,
-                                  bool several_keys) {
+                                  bool several_keys, backend::Watch watch) {
   const cluster::NodeIndex node = context_.router.node_of(slot);
   const backend::RequestTimes times{context_.now(), context_.now(), 0,
-                                    command.has(command::kFlagReadonly)};
+                                    command.has(command::kFlagReadonly), watch};
   if (node == cluster::kNoNode) {
     const std::uint32_t sequence = session.open(command, slot, several_keys);
     context_.redirector->await_owner(session, sequence, request.frame(), times, slot);
@@ -116,7 +128,8 @@ Taken Dispatcher::to_slot_unusual(Session& session, const Command& command,
   const std::uint32_t sequence = session.open(command, slot, several_keys);
   if (outlet.is_unreachable()) {
     context_.redirector->fail_unreachable(session.token(sequence), *outlet.pipe());
-  } else if (net::Block* block = session.adopt_request(request.frame())) {
+  } else if (net::Block* block = watch == backend::Watch::none
+                                     ? session.adopt_request(request.frame()) : nullptr) {
     outlet.append(session.token(sequence), block, times);
   } else {
     outlet.append(session.token(sequence), request.frame(), times);
@@ -140,24 +153,30 @@ Taken Dispatcher::to_any_master(Session& session, const Command& command,
   return Taken::yes;
 }
 
-Taken Dispatcher::split(Session& session, const Command& command, const resp::Request& request) {
+// `some_kept`: context_.kept has replies of the cache for some of the keys.
+Taken Dispatcher::split(Session& session, const Command& command, const resp::Request& request,
+                        backend::Watch watch, bool some_kept) {
   const std::size_t step = command.handling == Handling::split_all_ok ? 2 : 1;
   if ((request.size() - 1) % step != 0) {
     return wrong_arity(session, command);
   }
   const cluster::Slot slot = cluster::hash_slot(request[1]);
-  for (std::size_t i = 1 + step; i < request.size(); i += step) {
-    if (cluster::hash_slot(request[i]) != slot) return parts_to_slots(session, command, request);
+  bool one_slot = !some_kept;
+  for (std::size_t i = 1 + step; one_slot && i < request.size(); i += step) {
+    one_slot = cluster::hash_slot(request[i]) == slot;
   }
-  return to_slot(session, command, request, slot, request.size() > 1 + step);
+  if (!one_slot) return parts_to_slots(session, command, request, watch, some_kept);
+  return to_slot(session, command, request, slot, request.size() > 1 + step, watch);
 }
 
 Taken Dispatcher::parts_to_slots(Session& session, const Command& command,
-                                 const resp::Request& request) {
+                                 const resp::Request& request, backend::Watch watch,
+                                 bool some_kept) {
   FanOut* fan_out = context_.fan_outs->get();
-  fan_out->plan(command, request);
+  fan_out->plan(command, request, some_kept ? FanOut::Kept(context_.kept) : FanOut::Kept());
   bool several_keys = false;
   for (std::size_t part = 0; part < fan_out->parts(); ++part) {
+    if (fan_out->is_done(part)) continue;
     const cluster::Slot slot = fan_out->slot_of(part);
     several_keys = several_keys || fan_out->has_several_keys(part);
     const cluster::NodeIndex node = context_.router.node_of(slot);
@@ -174,7 +193,7 @@ Taken Dispatcher::parts_to_slots(Session& session, const Command& command,
   session.sequencer().at(sequence).fan_out = fan_out;
   context_.redirector->send_parts(
       session, sequence, request,
-      {context_.now(), context_.now(), 0, command.has(command::kFlagReadonly)});
+      {context_.now(), context_.now(), 0, command.has(command::kFlagReadonly), watch});
   return Taken::yes;
 }
 

@@ -62,14 +62,37 @@ std::uint16_t* part_of_slot() {
 
 }  // namespace
 
-void FanOut::plan(const command::Command& command, const resp::Request& request) {
+// The part whose reply is the values that are there, one after the other; none: no part.
+std::uint32_t FanOut::plan_kept(Kept kept) {
+  std::size_t bytes = 0;
+  for (const cache::Entry* entry : kept) bytes += entry == nullptr ? 0 : entry->frame().size();
+  if (bytes == 0) return kNoPart;
+  Part& part = parts_.emplace_back();
+  part.slot = cluster::kNoSlot;
+  part.done = true;
+  part.reply = pool_.get(bytes);
+  for (const cache::Entry* entry : kept) {
+    if (entry == nullptr) continue;
+    const std::string_view frame = entry->frame();
+    std::memcpy(part.reply->data() + part.reply->end, frame.data(), frame.size());
+    part.reply->end += static_cast<std::uint32_t>(frame.size());
+  }
+  return static_cast<std::uint32_t>(parts_.size() - 1);
+}
+
+void FanOut::plan(const command::Command& command, const resp::Request& request, Kept kept) {
   command_ = &command;
   step_ = command.handling == command::Handling::split_all_ok ? 2 : 1;
   const auto keys = static_cast<std::uint32_t>((request.size() - 1) / step_);
   part_of_key_.resize(keys);
   next_key_.resize(keys);
+  const std::uint32_t kept_part = plan_kept(kept);
   std::uint16_t* const table = part_of_slot();
   for (std::uint32_t key = 0; key < keys; ++key) {
+    if (!kept.empty() && kept[key] != nullptr) {
+      part_of_key_[key] = kept_part;
+      continue;
+    }
     const std::size_t argument = 1 + std::size_t{key} * step_;
     const cluster::Slot slot = cluster::hash_slot(request[argument]);
     const bool fresh = table[slot] == kNoPart;
@@ -87,11 +110,12 @@ void FanOut::plan(const command::Command& command, const resp::Request& request)
     }
   }
   for (Part& part : parts_) {
+    if (part.done) continue;
     table[part.slot] = kNoPart;
     part.request_size += 1 + digits_of(1 + std::size_t{part.keys} * step_) + 2 +
                          bulk_size(command.name.size());
   }
-  parts_left_ = parts_.size();
+  parts_left_ = parts_.size() - (kept_part == kNoPart ? 0 : 1);
 }
 
 bool FanOut::has_slot(cluster::Slot slot) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "penstock/backend/pipe.h"
+#include "penstock/cache/reply_cache.h"
 #include "penstock/cluster/hash_slot.h"
 #include "penstock/command/command.h"
 #include "penstock/net/block.h"
@@ -29,8 +30,13 @@ class FanOut {
   FanOut& operator=(const FanOut&) = delete;
   ~FanOut() { clear(); }
 
-  // Divides the keys among parts, one for each slot.
-  void plan(const command::Command& command, const resp::Request& request);
+  // For each key of an MGET its value, or null where it has to be asked for.
+  using Kept = std::span<const cache::Entry* const>;
+
+  // Divides the keys among parts, one for each slot; keys whose values are there are one more part,
+  // which is done.
+  void plan(const command::Command& command, const resp::Request& request, Kept kept = {});
+  bool is_done(std::size_t part) const { return parts_[part].done; }
   std::size_t parts() const { return parts_.size(); }
   cluster::Slot slot_of(std::size_t part) const { return parts_[part].slot; }
   bool has_several_keys(std::size_t part) const { return parts_[part].keys > 1; }
@@ -73,6 +79,7 @@ class FanOut {
     net::Block* reply = nullptr;
   };
 
+  std::uint32_t plan_kept(Kept kept);
   void merge_values(Session& session, std::uint32_t sequence);
   std::string_view next_element(Part& part);
   bool check_shape(Part& part);

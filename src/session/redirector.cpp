@@ -82,6 +82,9 @@ bool Redirector::follow(Session& session, const ReplyToken& token, std::string_v
   const cluster::Slot slot = redirect->slot;
   count(refusal);
   const cluster::NodeIndex node = context_.router.find(redirect->target, asked.host);
+  // What is known of the slot's keys may be known of a node that has them no more.
+  context_.cache.slots().forget(slot);
+  context_.stats.cache_slots_forgotten.add();
   if (refusal == Refusal::moved || node == kNoNode) context_.services.request_refresh();
   if (refusal == Refusal::moved && node != kNoNode) context_.router.teach(slot, node);
   if (deadline_passed(request.times)) {
@@ -127,6 +130,7 @@ void Redirector::send_parts(Session& session, std::uint32_t sequence, const resp
   FanOut& fan_out = *session.sequencer().at(sequence).fan_out;
   bool complete = false;
   for (std::size_t part = 0; part < fan_out.parts(); ++part) {
+    if (fan_out.is_done(part)) continue;
     const cluster::Slot slot = fan_out.slot_of(part);
     const ReplyToken token = session.token(sequence, static_cast<std::uint32_t>(part));
     const std::size_t size = fan_out.request_size(part);
@@ -151,10 +155,22 @@ void Redirector::send_parts(Session& session, std::uint32_t sequence, const resp
           net::to_string(outlet.pipe()->node()));
       continue;
     }
-    fan_out.write_request(part, request, outlet.reserve(size));
-    outlet.commit(token, size, times);
+    send_part(fan_out, part, request, outlet, token, times);
   }
   if (complete) fan_out.merge(session, sequence);
+}
+
+void Redirector::send_part(const FanOut& fan_out, std::size_t part, const resp::Request& request,
+                           Outlet& outlet, const ReplyToken& token, const RequestTimes& times) {
+  const std::size_t size = fan_out.request_size(part);
+  if (times.watch == backend::Watch::none) {
+    fan_out.write_request(part, request, outlet.reserve(size));
+    return outlet.commit(token, size, times);
+  }
+  // Others may be sent in front of it.
+  context_.text.resize(size);
+  fan_out.write_request(part, request, context_.text.data());
+  outlet.append(token, context_.text, times);
 }
 
 void Redirector::part_reply(Session& session, const ReplyToken& token, std::string_view piece,
@@ -229,6 +245,7 @@ void Redirector::try_again(const ReplyToken& token, std::string_view bytes, Requ
   session->note_retry(token.sequence);
   context_.stats.retries.add();
   if (times.attempts < UINT8_MAX) ++times.attempts;
+  times.watch = backend::Watch::none;
   waiting_.push_back(
       {token, std::string(bytes), times, slot, asked, context_.reactor.now() + delay});
 }

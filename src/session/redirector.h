@@ -80,6 +80,9 @@ class Redirector {
   void try_again(const backend::ReplyToken& token, std::string_view bytes,
                  backend::RequestTimes times, cluster::Slot slot, cluster::NodeIndex asked,
                  net::Nanos delay);
+  void send_part(const FanOut& fan_out, std::size_t part, const resp::Request& request,
+                 sharding::Outlet& outlet, const backend::ReplyToken& token,
+                 const backend::RequestTimes& times);
   bool send(Waiting& waiting);
   bool send_to(sharding::Outlet outlet, const Waiting& waiting);
   bool split_further(Session& session, const backend::ReplyToken& token,

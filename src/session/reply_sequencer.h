@@ -23,6 +23,8 @@ class FanOut;
 
 // One request in flight.
 struct Place {
+  static constexpr std::uint32_t kCacheMarkMax = (1U << 24) - 1;
+
   net::Block* held = nullptr;       // the last block of an early reply; its next is the first
   FanOut* fan_out = nullptr;        // for a command that was split; owned by the session
   backend::Micros begun = 0;        // when its bytes were read
@@ -36,6 +38,9 @@ struct Place {
   bool retrying : 1 = false;     // true while it was refused by one node and not answered
   bool refused : 1 = false;      // true once a node was not able to serve it just then
   bool overtaken : 1 = false;    // true when it was refused, and a later one of its slot ran
+  // For the reply cache: of a read the SharedReads that it waits for, of a write what OwnWrites
+  // knows of its keys; 0: nothing.
+  std::uint32_t cache_mark : 24 = 0;
 
   // Whether there is something of its reply.
   bool is_early() const { return done || held != nullptr; }

@@ -333,6 +333,7 @@ void Session::close() {
   std::erase_if(context_.holding, [this](const auto& each) { return each.session == this; });
   for (std::uint32_t i = sequencer_.head(); i != sequencer_.next(); ++i) {
     if (sequencer_.at(i).fan_out != nullptr) recycle_fan_out(sequencer_.at(i));
+    if (sequencer_.at(i).cache_mark != 0) end_own_write(sequencer_.at(i));
   }
   sequencer_.clear();
   if (input_ != nullptr) release_input();

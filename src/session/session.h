@@ -11,9 +11,11 @@
 
 #include "penstock/admin/client_state.h"
 #include "penstock/backend/reply_token.h"
+#include "penstock/cache/reply_cache.h"
 #include "penstock/net/reactor.h"
 #include "penstock/net/send_queue.h"
 #include "session/input.h"
+#include "session/read_names.h"
 #include "session/reply_sequencer.h"
 #include "session/session_context.h"
 
@@ -82,6 +84,21 @@ class Session final : public net::Stream {
   // Whether a request that was refused must wait, because a later one of its slot that was sent
   // with it may still run.
   bool may_be_overtaken(std::uint32_t sequence, cluster::Slot slot);
+  // Whether a request with this slot is unanswered, other than reads that wait with `cache_mark`.
+  // True also when there are too many to look.
+  bool has_unanswered(cluster::Slot slot, std::uint32_t cache_mark = 0);
+  // Whether a write came behind a request.
+  bool has_later_write(std::uint32_t sequence);
+  // Which kept replies may be served: those that came the way its own requests go.
+  cache::ViewId view() const {
+    return view_of(shares_ ? std::nullopt : std::optional(context_.services.worker),
+                          protocol());
+  }
+  // False for a while after that way changed: what it has seen may be newer than what is kept.
+  bool trusts_cache();
+  // The whole reply to the request being dispatched, which needs no place in the order unless
+  // others are before it.
+  void answer(const command::Command& command, std::string_view frame);
   // Whether a request before `sequence` with the same slot is still unanswered.
   bool has_earlier(std::uint32_t sequence, cluster::Slot slot);
 
@@ -124,6 +141,7 @@ class Session final : public net::Stream {
 
  private:
   enum class Wait : std::uint8_t { none, replies, pipe };
+  static constexpr cache::ViewId kNoView = 0xffff;
 
   std::size_t take_frames(resp::RequestScanner& scanner, std::string_view bytes);
   void take_torn_frame(std::string_view& bytes);
@@ -166,6 +184,7 @@ class Session final : public net::Stream {
   void enforce_output_limit();
   void finish(Place& place);
   void finish_unusual(Place& place);
+  void end_own_write(Place& place);
   void advance();
   void pass_on_held(net::Block* block);
   void note_new_routes();
@@ -207,6 +226,8 @@ class Session final : public net::Stream {
   net::Nanos lingering_since_ = 0;  // since when it is only waited for; 0: it is not
   net::Nanos held_since_ = 0;
   net::Nanos keep_pipes_until_ = 0;
+  net::Nanos distrusts_until_ = 0;   // what the cache has kept
+  cache::ViewId last_view_ = kNoView;
   admin::ClientState state_;
   ReplySequencer sequencer_;
   net::SendQueue output_;
@@ -231,7 +252,9 @@ class Session final : public net::Stream {
   context_.stats.by_command[place.command].usec.add(total);
   context_.stats.latency.record(total);
   context_.stats.proxy_latency.record(total - std::min(total, place.backend_us));
-  if (careful_ || place.fan_out != nullptr) [[unlikely]] finish_unusual(place);
+  if (careful_ || place.fan_out != nullptr || place.cache_mark != 0) [[unlikely]] {
+    finish_unusual(place);
+  }
 }
 
 inline void Session::reply_usual(std::uint32_t sequence, Place& place, std::string_view frame) {

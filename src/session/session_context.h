@@ -10,6 +10,8 @@
 
 #include "penstock/admin/local_commands.h"
 #include "penstock/backend/pipe_pool.h"
+#include "penstock/cache/admission.h"
+#include "penstock/cache/reply_cache.h"
 #include "penstock/cluster/router.h"
 #include "penstock/command/command_table.h"
 #include "penstock/command/key_finder.h"
@@ -27,8 +29,10 @@ namespace penstock::session {
 
 class Dispatcher;
 class FanOutPool;
+class OwnWrites;
 class Redirector;
 class Session;
+class SharedReads;
 
 // A session whose first replies of a pipeline were held back at a time.
 struct Holding {
@@ -46,10 +50,13 @@ struct SessionContext {
   backend::PipePool& pipes;
   sharding::SharedPipes& shared;
   stats::WorkerStats& stats;
+  cache::ReplyCache& cache;
 
   Dispatcher* dispatcher = nullptr;
   Redirector* redirector = nullptr;
   FanOutPool* fan_outs = nullptr;
+  OwnWrites* own_writes = nullptr;
+  SharedReads* shared_reads = nullptr;
   std::function<void(std::uint32_t)> on_closed{};  // the kernel is done with a session
 
   resp::RequestScanner scanner{};          // of frames that are whole in a receive buffer
@@ -62,6 +69,11 @@ struct SessionContext {
   net::Nanos hold_replies = 0;             // for so long at most
   std::vector<std::unique_ptr<Input>> spare_inputs{};
   sharding::Mode mode = sharding::Mode::worker;  // which pipes sessions are to use
+  bool caching = false;       // the reply cache is on, in this turn
+  bool keeps_values = false;  // and it keeps what clients write
+  std::uint16_t get_index = 0;  // of GET in the command table
+  cache::Admission admission{cache::Admission::kOptin};
+  std::vector<const cache::Entry*> kept{};  // of the MGET being dispatched
   Activity activity{};
   std::uint32_t period = 0;  // of the activity that is being counted
 

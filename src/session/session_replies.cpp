@@ -1,9 +1,11 @@
 // The reply side of a session: places in the order of requests, and what must wait for what.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "penstock/log/log.h"
 #include "session/fan_out.h"
+#include "session/own_writes.h"
 #include "session/session.h"
 
 namespace penstock::session {
@@ -11,6 +13,12 @@ namespace {
 
 // An early reply of this size moves to the output as a block instead of being copied.
 constexpr std::size_t kMoveBytes = 2048;
+
+// Many smaller answers may be given before somebody looks how much the client has not read.
+constexpr std::size_t kLookAgain = 1024;
+
+// A client with more requests in flight is not answered from the cache: nobody looks through them.
+constexpr std::uint32_t kPlacesLookedAt = 128;
 
 }  // namespace
 
@@ -60,6 +68,7 @@ void Session::reply_piece(std::uint32_t sequence, std::string_view piece, bool l
 
 void Session::finish_unusual(Place& place) {
   if (place.fan_out != nullptr) recycle_fan_out(place);
+  if (place.cache_mark != 0) end_own_write(place);
   retrying_ -= place.retrying ? 1 : 0;
   several_keys_ -= place.several_keys ? 1 : 0;
   update_careful(sequencer_.head() + 1);
@@ -157,6 +166,51 @@ bool Session::may_be_overtaken(std::uint32_t sequence, cluster::Slot slot) {
     if (!is_read(later) || !is_read(refused)) return true;
   }
   return false;
+}
+
+void Session::end_own_write(Place& place) {
+  const command::CacheRole role = context_.commands.all()[place.command].cache_role;
+  if (role != command::CacheRole::read) context_.own_writes->end(place.cache_mark);
+  place.cache_mark = 0;
+}
+
+void Session::answer(const command::Command& command, std::string_view frame) {
+  if (frame.size() > kLookAgain) room_ = 1;  // as in reply_piece()
+  if (!sequencer_.empty() || wait_ != Wait::none ||
+      state_.reply_mode != admin::ReplyMode::on) {
+    return reply(open(command, cluster::kNoSlot, false), frame);
+  }
+  context_.stats.by_command[command.index].calls.add();
+  context_.stats.latency.record(0);
+  context_.stats.proxy_latency.record(0);
+  state_.last_command = command.index;
+  output_.append(frame);
+  mark_dirty();
+}
+
+bool Session::has_unanswered(cluster::Slot slot, std::uint32_t cache_mark) {
+  if (sequencer_.empty()) return false;
+  if (sequencer_.size() > kPlacesLookedAt) return true;
+  for (std::uint32_t i = sequencer_.head(); i != sequencer_.next(); ++i) {
+    const Place& place = sequencer_.at(i);
+    if (place.done || !uses(place, slot)) continue;
+    if (cache_mark == 0 || place.cache_mark != cache_mark || !is_read(place)) return true;
+  }
+  return false;
+}
+
+bool Session::has_later_write(std::uint32_t sequence) {
+  for (std::uint32_t i = sequence + 1; i != sequencer_.next(); ++i) {
+    if (!sequencer_.at(i).done && !is_read(sequencer_.at(i))) return true;
+  }
+  return false;
+}
+
+bool Session::trusts_cache() {
+  if (view() == last_view_) [[likely]] return context_.reactor.now() >= distrusts_until_;
+  const bool first = std::exchange(last_view_, view()) == kNoView;
+  if (!first) distrusts_until_ = context_.reactor.now() + context_.services.tracking.max_staleness;
+  return first;
 }
 
 void Session::recycle_fan_out(Place& place) {

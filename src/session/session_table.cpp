@@ -5,16 +5,11 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "penstock/log/log.h"
 #include "penstock/net/sockets.h"
-#include "session/dispatcher.h"
-#include "session/fan_out.h"
-#include "session/redirector.h"
-#include "session/session_context.h"
-#include "session/session_index.h"
+#include "session/session_table_parts.h"
 
 namespace penstock::session {
 namespace {
@@ -56,43 +51,42 @@ backend::PipeContext pipe_context(const SessionServices& services, backend::Repl
 
 }  // namespace
 
-struct SessionTable::Parts {
-  Parts(SessionServices given, backend::ReplySink& sink)
-      : services(std::move(given)), pipe_context(session::pipe_context(services, sink)),
-        pipes(pipe_context, services.config.backend.connections_per_node),
-        shared_context(session::pipe_context(services, shared)),
-        shared(services.exchange, services.worker, shared_context,
-               services.config.backend.connections_per_node, sink, services.stats),
-        context{services, services.reactor, services.blocks, services.config, services.commands,
-                services.router, pipes, shared, services.stats},
-        dispatcher(context), redirector(context, sessions), fan_outs(services.blocks) {
-    context.dispatcher = &dispatcher;
-    context.redirector = &redirector;
-    context.fan_outs = &fan_outs;
-    context.on_closed = [this](std::uint32_t index) {
-      sessions.remove(index);
-      services.stats.clients.subtract();
-      services.stats.clients_closed.add();
-    };
-  }
+SessionTable::Parts::Parts(SessionServices given, backend::ReplySink& sink)
+    : services(std::move(given)), read_names(services.cache, services.commands),
+      pipe_context(session::pipe_context(services, sink)),
+      pipes(pipe_context, services.config.backend.connections_per_node),
+      shared_context(session::pipe_context(services, shared)),
+      shared(services.exchange, services.worker, shared_context,
+             services.config.backend.connections_per_node, sink, services.stats),
+      context{services, services.reactor, services.blocks, services.config, services.commands,
+              services.router, pipes, shared, services.stats, services.cache},
+      dispatcher(context), redirector(context, sessions), fan_outs(services.blocks),
+      own_writes(services.cache, services.stats),
+      shared_reads(sink, sessions, services.worker) {
+  context.dispatcher = &dispatcher;
+  context.redirector = &redirector;
+  context.fan_outs = &fan_outs;
+  context.own_writes = &own_writes;
+  context.shared_reads = &shared_reads;
+  context.get_index = services.commands.find("get")->index;
+  pipe_context.observe = tracker_maker(pipe_context, services.worker);
+  shared_context.observe = tracker_maker(shared_context, std::nullopt);
+  services.cache.grace().begin(services.worker);
+  context.on_closed = [this](std::uint32_t index) {
+    sessions.remove(index);
+    services.stats.clients.subtract();
+    services.stats.clients_closed.add();
+  };
+}
 
-  SessionServices services;
-  backend::PipeContext pipe_context;
-  backend::PipePool pipes;
-  backend::PipeContext shared_context;
-  sharding::SharedPipes shared;
-  SessionContext context;
-  SessionIndex sessions;
-  Dispatcher dispatcher;
-  Redirector redirector;
-  FanOutPool fan_outs;
-  net::Nanos next_tick = 0;
-  std::size_t sweep_at = 0;
-  std::uint64_t ticks = 0;
-  bool draining = false;
-  bool closing = false;  // everything is being closed; a new map would revive the pipes
-  std::size_t most_bytes = 0;  // of all blocks, since memory was last given back
-};
+std::function<std::shared_ptr<backend::PipeObserver>(backend::Pipe&)>
+SessionTable::Parts::tracker_maker(backend::PipeContext& of, std::optional<std::uint16_t> worker) {
+  return [this, &of, worker](backend::Pipe& pipe) {
+    return std::make_shared<cache::InvalidationTracker>(
+        pipe, of, services.cache, read_names, services.tracking,
+        view_of(worker, pipe.protocol()), services.stats);
+  };
+}
 
 SessionTable::SessionTable(SessionServices services)
     : parts_(std::make_unique<Parts>(std::move(services), *this)) {}
@@ -118,7 +112,13 @@ void SessionTable::on_topology(std::shared_ptr<const cluster::Topology> topology
                                std::shared_ptr<const sharding::OwnerPlan> plan) {
   if (parts_->closing) return;
   cluster::Router& router = parts_->services.router;
-  router.apply(std::move(topology));
+  if (parts_->context.caching) {
+    const auto before = router.owners();
+    router.apply(std::move(topology));
+    forget_moved_slots(before);
+  } else {
+    router.apply(std::move(topology));
+  }
   for (std::size_t i = 0; i < router.nodes(); ++i) {
     const auto node = static_cast<cluster::NodeIndex>(i);
     const bool has = parts_->pipes.has_node(node);
@@ -135,11 +135,54 @@ void SessionTable::on_topology(std::shared_ptr<const cluster::Topology> topology
   parts_->redirector.on_new_topology();
 }
 
+// What is kept of a slot that has another owner now was read from the wrong node.
+void SessionTable::forget_moved_slots(const cluster::SlotOwners& before) {
+  const cluster::SlotOwners& now = parts_->services.router.owners();
+  for (std::size_t slot = 0; slot < cluster::kSlots; ++slot) {
+    if (before[slot] == now[slot]) continue;
+    parts_->services.cache.slots().forget(static_cast<cluster::Slot>(slot));
+    parts_->services.stats.cache_slots_forgotten.add();
+  }
+}
+
 std::atomic<bool>* SessionTable::fall_asleep() { return parts_->shared.fall_asleep(); }
 
 void SessionTable::take_mail() {
-  parts_->context.mode = parts_->services.exchange.mode();
+  SessionContext& context = parts_->context;
+  context.mode = parts_->services.exchange.mode();
+  if (parts_->cache_period != context.cache.period()) follow_cache();
   parts_->shared.take_mail();
+}
+
+// The reply cache was switched. Writes that are under way were not noted for it, so nothing may be
+// kept before they are through.
+void SessionTable::follow_cache() {
+  SessionContext& context = parts_->context;
+  parts_->cache_period = context.cache.period();
+  context.caching = parts_->cache_period % 2 == 1;
+  const bool broadcast = parts_->services.tracking.mode == cache::Tracking::broadcast;
+  context.keeps_values = broadcast;
+  context.admission = cache::Admission(broadcast ? cache::Admission::kBroadcast
+                                                 : cache::Admission::kOptin);
+  parts_->unnoted.clear();
+  parts_->cache_settled = !context.caching;
+  if (!context.caching) return;
+  for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
+    Session* session = parts_->sessions.at(i);
+    if (session == nullptr || session->sequencer().empty()) continue;
+    parts_->unnoted.push_back(session->token(session->sequencer().next() - 1));
+  }
+}
+
+void SessionTable::look_after_cache() {
+  if (!parts_->context.caching) return;
+  parts_->context.cache.sweep(parts_->services.reactor.now());
+  std::erase_if(parts_->unnoted, [this](const backend::ReplyToken& token) {
+    return parts_->sessions.find(token) == nullptr;
+  });
+  if (parts_->cache_settled || !parts_->unnoted.empty()) return;
+  parts_->cache_settled = true;
+  parts_->context.cache.settle(parts_->cache_period);
 }
 
 void SessionTable::end_turn() {
@@ -162,6 +205,7 @@ void SessionTable::end_turn() {
   dirty.clear();
   if (context.dirty.empty()) context.dirty.swap(dirty);  // keeps the memory
   parts_->services.stats.flush();
+  parts_->services.cache.grace().pass(parts_->services.worker);
 }
 
 void SessionTable::hold_replies(net::Nanos at_most) { parts_->context.hold_replies = at_most; }
@@ -187,6 +231,7 @@ void SessionTable::tick() {
   sweep_clients();
   give_back_memory();
   enforce_memory_limit();
+  look_after_cache();
   const net::BlockPool& blocks = parts_->services.blocks;
   parts_->services.stats.buffer_bytes.set(blocks.bytes_used() + parts_->shared.memory());
   parts_->services.stats.buffer_bytes_cached.set(blocks.bytes_cached());
@@ -295,100 +340,6 @@ void SessionTable::close_all() {
 
 bool SessionTable::is_closed() {
   return clients() == 0 && parts_->pipes.is_closed() && parts_->shared.is_closed();
-}
-
-inline void SessionTable::note_backend_time(Place& place, const backend::RequestTimes& times) {
-  place.backend_us = parts_->context.now() - times.queued;
-  parts_->services.stats.backend_latency.record(place.backend_us);
-}
-
-void SessionTable::on_reply(const backend::ReplyToken& token, std::string_view frame,
-                            const backend::RequestTimes& times, const net::HostPort& node) {
-  Session* session = parts_->sessions.find(token);
-  if (session == nullptr) return;
-  Place& place = session->sequencer().at(token.sequence);
-  note_backend_time(place, times);
-  if (token.part == backend::ReplyToken::kWhole) [[likely]] {
-    return session->reply_usual(token.sequence, place, frame);
-  }
-  parts_->redirector.part_reply(*session, token, frame, true, node);
-}
-
-void SessionTable::on_error(const backend::ReplyToken& token, std::string_view frame,
-                            const backend::TakenRequest& request, const net::HostPort& node) {
-  Session* session = parts_->sessions.find(token);
-  if (session == nullptr) return;
-  Place& place = session->sequencer().at(token.sequence);
-  note_backend_time(place, request.times);
-  if (parts_->redirector.absorb(*session, token, frame, node, request)) return;
-  if (token.part == backend::ReplyToken::kWhole) {
-    session->note_answered(token.sequence, place.slot);
-    session->reply(token.sequence, frame);
-  } else {
-    parts_->redirector.part_reply(*session, token, frame, true, node);
-  }
-}
-
-void SessionTable::on_reply_piece(const backend::ReplyToken& token, std::string_view piece,
-                                  bool last, const net::HostPort& node) {
-  Session* session = parts_->sessions.find(token);
-  if (session == nullptr) return;
-  if (token.part == backend::ReplyToken::kWhole) {
-    session->note_answered(token.sequence, session->sequencer().at(token.sequence).slot);
-    session->reply_piece(token.sequence, piece, last);
-  } else {
-    parts_->redirector.part_reply(*session, token, piece, last, node);
-  }
-}
-
-void SessionTable::on_lost(const backend::ReplyToken& token, backend::Lost why,
-                           const backend::TakenRequest& request, const net::HostPort& node,
-                           std::string_view trouble) {
-  parts_->redirector.on_lost(token, why, request, node, trouble);
-}
-
-void SessionTable::for_each_client(const std::function<void(const admin::ClientFacts&)>& visit) {
-  for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
-    Session* session = parts_->sessions.at(i);
-    if (session != nullptr && !session->is_closing()) visit(session->facts());
-  }
-}
-
-bool SessionTable::kill_client(std::uint64_t id) {
-  for (std::size_t i = 0; i < parts_->sessions.slots(); ++i) {
-    Session* session = parts_->sessions.at(i);
-    if (session == nullptr || session->is_closing() || session->state().id != id) continue;
-    session->doom();
-    return true;
-  }
-  return false;
-}
-
-std::vector<admin::NodeReport> SessionTable::nodes() {
-  std::map<std::string, admin::NodeReport> reports;
-  const auto add = [&](backend::Pipe& pipe) {
-    const backend::PipeStats& stats = pipe.stats();
-    reports[net::to_string(pipe.node())].add({.address = {},
-                                              .pipes = 1,
-                                              .connected = pipe.is_ready() ? 1U : 0U,
-                                              .in_flight = pipe.in_flight(),
-                                              .queued_bytes = pipe.queued_bytes(),
-                                              .requests = stats.requests,
-                                              .replies = stats.replies,
-                                              .lost = stats.lost,
-                                              .timeouts = stats.timeouts,
-                                              .connects = stats.connects,
-                                              .failures = stats.failures,
-                                              .trouble = pipe.trouble()});
-  };
-  parts_->pipes.for_each(add);
-  parts_->shared.for_each(add);
-  std::vector<admin::NodeReport> out;
-  for (auto& [address, report] : reports) {
-    report.address = address;
-    out.push_back(std::move(report));
-  }
-  return out;
 }
 
 }  // namespace penstock::session

@@ -80,6 +80,8 @@ class Simulation {
   SimulatedCluster cluster_;
   net::Resolver resolver_;
   sharding::Exchange exchange_{kWorkers};
+  cache::ReplyCache cache_{1 << 20, kWorkers, 1};
+  cache::TrackingOptions tracking_;
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
   std::unique_ptr<admin::LocalCommands> local_;
   std::shared_ptr<const cluster::Topology> topology_ = std::make_shared<cluster::Topology>();
@@ -172,6 +174,8 @@ session::SessionServices Simulation::services(std::size_t index, std::uint64_t s
           .router = *worker.router,
           .exchange = exchange_,
           .stats = *worker.stats,
+          .cache = cache_,
+          .tracking = tracking_,
           .memory_used = [] { return std::size_t{0}; },
           .memory_limit = SIZE_MAX,
           .local = *local_,

@@ -50,6 +50,15 @@ struct ShardingReport {
   std::string last_verdict;     // fields as "name=value", empty: none yet
 };
 
+// The reply cache as it is now.
+struct CacheReport {
+  bool enabled = false;
+  std::string state{};  // "off", "starting", "working", "resting"
+  std::uint64_t max_bytes_per_worker = 0;
+  std::uint64_t entries = 0, bytes = 0, evictions = 0, expired = 0;
+  double balance = 0;  // commands of nodes saved for each that it costs; 0: not known yet
+};
+
 // What the whole process can tell on any thread.
 struct ServerView {
   const config::Config* config = nullptr;
@@ -61,6 +70,11 @@ struct ServerView {
   std::function<ShardingReport()> sharding;
   // CONFIG SET backend.sharding.
   std::function<void(config::Sharding)> set_sharding;
+  std::function<CacheReport()> cache;
+  // CONFIG SET reply_cache.enabled and reply_cache.max_bytes_per_worker, and CACHE FLUSH.
+  std::function<void(bool)> enable_cache;
+  std::function<void(std::uint64_t)> resize_cache;
+  std::function<void()> flush_cache;
   std::string engine;           // "io_uring" or "epoll"
   std::string engine_fallback;  // why it is not io_uring, when that was wanted
   std::string run_id;           // 40 hex digits, new at every start

@@ -15,6 +15,7 @@ namespace penstock::cluster {
 
 using NodeIndex = std::uint16_t;
 inline constexpr NodeIndex kNoNode = 0xffff;
+using SlotOwners = std::array<NodeIndex, kSlots>;
 
 class Router {
  public:
@@ -23,6 +24,7 @@ class Router {
   // Takes over a snapshot. Slots that redirects taught since are set as the snapshot says.
   void apply(std::shared_ptr<const Topology> topology);
 
+  const SlotOwners& owners() const { return node_of_slot_; }
   NodeIndex node_of(Slot slot) const { return node_of_slot_[slot]; }
 
   // A redirect named `target`; an empty host means `asked_host`, the host that said so. The node,
@@ -51,7 +53,7 @@ class Router {
 
   NodeIndex index_of(const NodeInfo& info);
 
-  std::array<NodeIndex, kSlots> node_of_slot_;
+  SlotOwners node_of_slot_;
   std::vector<Node> nodes_;
   std::vector<NodeIndex> masters_;
   std::shared_ptr<const Topology> topology_ = std::make_shared<Topology>();

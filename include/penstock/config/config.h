@@ -16,6 +16,7 @@ namespace penstock::config {
 using Duration = std::chrono::microseconds;
 
 enum class Engine : std::uint8_t { automatic, io_uring, epoll };
+enum class Tracking : std::uint8_t { optin, broadcast };
 enum class Sharding : std::uint8_t { automatic, worker, shared };
 
 std::string_view name_of(Sharding sharding);
@@ -56,6 +57,13 @@ struct Config {
   } backend;
   struct {
     bool enabled = false;
+    std::uint64_t max_bytes_per_worker = 64ULL << 20;
+    Duration max_age = std::chrono::seconds(10);
+    Duration max_staleness = std::chrono::seconds(1);
+    Tracking tracking = Tracking::broadcast;
+    bool may_rest = true;
+    std::vector<std::string> prefixes;
+    std::vector<std::string> never;
   } reply_cache;
   struct {
     std::uint64_t client_output = 1ULL << 30;
@@ -88,5 +96,8 @@ std::string print_reference();
 
 // The values as (key, text) pairs, passwords left out, for CONFIG GET.
 std::vector<std::pair<std::string, std::string>> values(const Config& config);
+
+// A size as the configuration has it: "64mb".
+std::string print_size(std::uint64_t bytes);
 
 }  // namespace penstock::config

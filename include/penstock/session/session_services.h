@@ -7,6 +7,8 @@
 #include <string>
 
 #include "penstock/admin/local_commands.h"
+#include "penstock/cache/invalidation_tracker.h"
+#include "penstock/cache/reply_cache.h"
 #include "penstock/cluster/router.h"
 #include "penstock/command/command_table.h"
 #include "penstock/config/config.h"
@@ -31,6 +33,8 @@ struct SessionServices {
   cluster::Router& router;
   sharding::Exchange& exchange;
   stats::WorkerStats& stats;
+  cache::ReplyCache& cache;
+  const cache::TrackingOptions& tracking;
   // Buffers of the whole process, and how many bytes they may have.
   std::function<std::size_t()> memory_used;
   std::size_t memory_limit;

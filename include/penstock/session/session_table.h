@@ -85,6 +85,9 @@ class SessionTable final : public backend::ReplySink, public admin::WorkerView {
   void sweep_clients();
   void give_back_memory();
   void enforce_memory_limit();
+  void forget_moved_slots(const cluster::SlotOwners& before);
+  void follow_cache();
+  void look_after_cache();
 
   std::unique_ptr<Parts> parts_;
 };

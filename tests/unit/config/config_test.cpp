@@ -79,7 +79,8 @@ TEST_CASE("a mistake is one line with file, line, key and what is allowed") {
         "or an empty text");
   CHECK_THAT(error_of("[backend]\nrequest_timeout = \"5\"\n"),
              StartsWith("FILE:2: backend.request_timeout: must be a duration with a unit"));
-  CHECK_THAT(error_of("[reply_cache]\nenabled = true\n"), EndsWith("not supported yet)"));
+  CHECK_THAT(error_of("[reply_cache]\nprefixes = [\"user:\", \"user:a\"]\n"),
+             StartsWith("reply_cache.prefixes: \"user:a\" begins with \"user:\""));
   CHECK_THAT(error_of("[server\n"), StartsWith("FILE:1: "));
 }
 
