@@ -25,7 +25,8 @@ TESTS = ROOT / "tests/integration"
 LIMIT_SECONDS = 900
 LINES_SHOWN = 60
 # They take longest, so they begin first.
-FIRST = ["failover", "hostile_node", "addresses", "memory", "lost_shard", "late_reply"]
+FIRST = ["cache_faults", "failover", "hostile_node", "addresses", "coherence", "memory",
+         "lost_shard", "late_reply"]
 
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1

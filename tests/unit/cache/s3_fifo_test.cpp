@@ -148,7 +148,8 @@ double two_generations(const Trace& trace, std::size_t capacity) {
 
 }  // namespace
 
-TEST_CASE("more of what is asked for is there than with LRU or two generations, in every trace") {
+TEST_CASE("more of what is asked for is there than with LRU or two generations, in every trace",
+          "[traces]") {
   const std::pair<std::string, Trace> traces[] = {
       {"zipf 0.7", zipf_trace(0.7)},   {"zipf 0.9", zipf_trace(0.9)},
       {"zipf 0.99", zipf_trace(0.99)}, {"zipf 1.2", zipf_trace(1.2)},
