@@ -51,8 +51,8 @@ class Worth {
 
  private:
   // A new cache, or one after a trial's beginning, has to be filled before it can be judged.
-  static constexpr double kWarmUp = 5;
-  static constexpr double kWindow = 5;
+  static constexpr double kWarmUp = 3;
+  static constexpr double kWindow = 4;
   static constexpr double kTrial = 2;
   static constexpr double kFirstRest = 30, kLongestRest = 480;
   // Fewer reads and writes per second are not worth a judgement, or a rest.
