@@ -105,9 +105,15 @@ class SlowReaders(Memory):
             slow = [self.connect(proxy, 120) for _ in range(16)]
             for client in slow:
                 client.send(encode("LRANGE", key, 0, -1))
-            wait_until(lambda: proxy.counter("clients_closed_memory") > 0,
-                       what="a client to be closed")
-            wait_until(lambda: proxy.counter("buffer_bytes") <= 48 * MB, what="memory to be freed")
+            def counter(name):
+                try:
+                    return proxy.counter(name)
+                except ConnectionError:  # whoever asks may be the greediest of his worker
+                    return None
+
+            wait_until(lambda: counter("clients_closed_memory"), what="a client to be closed")
+            wait_until(lambda: (counter("buffer_bytes") or 1 << 40) <= 48 * MB,
+                       what="memory to be freed")
             quick.wait_for_more()
             self.assertEqual(quick.stop(), [])
         self.assertIn("limits.memory", proxy.log_text())
