@@ -21,6 +21,9 @@ constexpr std::size_t kBytesPerBucket = 256;
 // Unlinked entries are freed in batches of this.
 constexpr std::size_t kRetiredBatch = 64;
 
+// One part in so many is left to what malloc loses between entries of changing sizes.
+constexpr std::size_t kMallocLoses = 8;
+
 // Buckets that one sweep() looks at.
 constexpr std::size_t kSweptBuckets = 256;
 
@@ -123,7 +126,8 @@ void ReplyCache::clear() {
 void ReplyCache::resize(std::size_t bytes) {
   limit_.store(bytes, std::memory_order_relaxed);
   const std::size_t tables = fixed_bytes_.load(std::memory_order_relaxed);
-  const std::size_t left = bytes - std::min(bytes / 2, tables);
+  const std::size_t rest = bytes - std::min(bytes / 2, tables);
+  const std::size_t left = rest - rest / kMallocLoses;
   for (std::size_t i = 0; i < shard_count_; ++i) {
     const std::lock_guard lock(shards_[i].mutex);
     shards_[i].limit = left / shard_count_;
