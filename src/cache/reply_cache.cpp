@@ -65,14 +65,6 @@ const Entry* ReplyCache::find(const ReadName& name, Nanos now) const {
   return nullptr;
 }
 
-bool ReplyCache::knows(std::uint64_t hash) const {
-  const Entry* entry = bucket_of(hash).load(std::memory_order_seq_cst);
-  while (entry != nullptr && entry->hash_ != hash) {
-    entry = entry->next_.load(std::memory_order_seq_cst);
-  }
-  return entry != nullptr;
-}
-
 std::size_t ReplyCache::begin_write(std::uint64_t hash) {
   Shard& shard = shard_of(hash);
   const std::lock_guard lock(shard.mutex);

@@ -61,9 +61,7 @@ Taken Dispatcher::cached_read(Session& session, const Command& command,
     if (!same && writes) return send_shared(session, command, request, slot, name, *writes);
   }
   context_.stats.cache_misses.add();
-  // With its own pipe the worker knows that nothing is kept that this read could make look old.
-  const bool alone = !session.shares() && !same && !context_.cache.knows(name.hash);
-  return to_slot(session, command, request, slot, false, alone ? Watch::none : Watch::passing);
+  return to_slot(session, command, request, slot, false, Watch::passing);
 }
 
 // A read that is under way will do if no own write came after it, and if everything of this client

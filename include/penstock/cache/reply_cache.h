@@ -87,8 +87,6 @@ class ReplyCache {
 
   // A reply that may be served now, or null. Good until the worker's next grace().pass().
   const Entry* find(const ReadName& name, Nanos now) const;
-  // Whether anything is kept of a key.
-  bool knows(std::uint64_t hash) const;
 
   // A write of a key goes out, and was answered or lost. How many entries went; the cell that
   // end_write() takes is cell_of().
